@@ -1,0 +1,1 @@
+//! The examples are the files beside `Cargo.toml`; this library is empty.

@@ -1,0 +1,129 @@
+//! What a backend brings along, so that the suite can be run on it.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+
+use crate::memory::Fate;
+use crate::{Capabilities, Namespace, OwnerId, Scheduler, Target, Workload};
+
+/// Why a case failed, for the person who reads the report.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+#[expect(clippy::exhaustive_structs, reason = "it is only a text")]
+pub struct Failure(pub String);
+
+impl From<crate::Error> for Failure {
+    fn from(error: crate::Error) -> Self {
+        Self(format!("unexpected error: {error}"))
+    }
+}
+
+/// How a case ended.
+pub type Outcome = Result<(), Failure>;
+
+/// A backend that the suite can be run on.
+pub trait Harness: Debug + Send + Sync + 'static {
+    /// The capabilities that a scheduler of this backend has. Called without a server, to decide what is skipped.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Changes a workload so that its main container meets this fate. `tag` makes two images of one fate differ.
+    fn fate(&self, workload: Workload, fate: Fate, tag: &str) -> Workload;
+
+    /// How fast things happen here.
+    fn timing(&self) -> Timing;
+
+    /// Runs a case to its end, on a runtime of this harness's choice.
+    fn run(&self, case: BoxFuture<'static, Outcome>) -> Outcome;
+
+    /// Makes a world for one case: an empty namespace. Called from within [`run`](Self::run).
+    fn world(&self) -> BoxFuture<'static, Result<Arc<dyn World>, Failure>>;
+}
+
+/// How fast things happen on a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Timing {
+    /// A progress deadline, in seconds, that a good rollout keeps easily and a case can afford to wait for.
+    pub patience: u32,
+    /// The longest that anything may take to settle, patience included.
+    pub settle: Duration,
+    /// How often a case looks.
+    pub poll: Duration,
+}
+
+impl Timing {
+    /// These times.
+    #[must_use]
+    pub fn new(patience: u32, settle: Duration, poll: Duration) -> Self {
+        Self { patience, settle, poll }
+    }
+}
+
+/// A place for one case: an empty namespace, shared with nobody, and hands that reach behind the scheduler's back.
+#[async_trait]
+pub trait World: Debug + Send + Sync + 'static {
+    /// The namespace.
+    fn namespace(&self) -> Namespace;
+
+    /// A second namespace, equally empty.
+    async fn second_namespace(&self) -> Result<Namespace, Failure>;
+
+    /// A scheduler for this owner, over a client of its own.
+    fn scheduler(&self, owner: &OwnerId) -> Arc<dyn Scheduler>;
+
+    /// Does something behind the scheduler's back.
+    async fn disturb(&self, target: &Target, disturbance: Disturbance) -> Result<(), Failure>;
+
+    /// Every native object of the namespace that could be ours (not the platform's own), as `Kind/name`, each with a token
+    /// that changes whenever somebody writes its specification or its metadata. Instances are not among them.
+    async fn objects(&self) -> Result<Vec<(String, String)>, Failure>;
+
+    /// The ids of the instances in the namespace that have not ended, whosever they are.
+    async fn instances(&self) -> Result<Vec<String>, Failure>;
+
+    /// From now on, lets the request number `nth` (from 1) of this world's schedulers meet this fault, once.
+    fn inject(&self, nth: u32, fault: Injection);
+
+    /// Whether the last injected fault has been met.
+    fn injected(&self) -> bool;
+}
+
+/// Something that happens behind the scheduler's back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Disturbance {
+    /// Somebody sets the main container's image in the main object.
+    SetImage(String),
+    /// Somebody sets the number of instances.
+    SetReplicas(u32),
+    /// Somebody adds an annotation that no launch renders.
+    AddAnnotation,
+    /// Somebody deletes the Service.
+    RemoveService,
+    /// Somebody makes a workload of this name, with this owner's mark or none.
+    MakeForeign(Option<OwnerId>),
+    /// Somebody makes a bare instance whose labels match the workload's selector.
+    MakeForeignInstance,
+    /// The node of one of the instances stops answering.
+    LoseNode,
+    /// Open watches miss something: the next that they say comes after a gap.
+    BreakWatches,
+}
+
+/// A fault between a scheduler and its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Injection {
+    /// The server answers 503 and does nothing.
+    Refuse,
+    /// The request takes effect, and the connection is cut before the answer.
+    LoseAnswer,
+    /// The request takes effect, and no answer ever comes.
+    Hang,
+    /// The server answers 403 and does nothing.
+    Forbid,
+}

@@ -1,0 +1,5 @@
+//! The conformance suite.
+
+mod harness;
+
+pub use harness::{Disturbance, Failure, Harness, Injection, Outcome, Timing, World};
