@@ -27,12 +27,13 @@ pub(crate) fn base32(parts: &[&str], digits: usize) -> String {
     for byte in sha.finalize() {
         bits = (bits << 8) | u32::from(byte);
         held += 8;
-        while held >= 5 && text.len() < digits {
+        while held >= 5 {
             held -= 5;
             text.extend(char::from_digit((bits >> held) & 31, 32));
         }
         bits &= (1 << held) - 1;
     }
+    text.truncate(digits);
     text
 }
 

@@ -1,10 +1,51 @@
 //! One scheduling algebra, swappable interpreters.
+//!
+//! A control plane says *what* should run: a [`Workload`]. A backend makes that true on Kubernetes, in memory, or on
+//! something of your own. This crate holds what they share, and knows no network and no backend:
+//!
+//! * **the model**: [`Workload`], checked into a [`CheckedWorkload`] before anything is sent;
+//! * **the algebra**, twice: the trait [`Scheduler`] that backends implement and models call, and [`SchedulerOp`] with
+//!   [`Reply`], the same operations as data for layers, queues and servers ([`ToOps`], [`FromOps`]);
+//! * **one judgement**: a backend reports an [`Observation`]; [`verdict`] decides, equally for all;
+//! * **one [`Error`]**: what was attempted, on what, what the server said, whether to try again, whose fault it is;
+//! * [`memory`]: the reference backend, on a clock that tests can pause;
+//! * [`conformance`]: the suite that holds every backend to the contract of [`Scheduler`];
+//! * [`registry`]: data centres by name, from configuration.
+//!
+//! # Example
+//!
+//! ```
+//! use scheduler_core::memory::MemoryCluster;
+//! use scheduler_core::{Container, Delete, Launch, OwnerId, SchedulerExt, WaitOptions, WaitOutcome, Workload};
+//! use scheduler_core::Scheduler as _;
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?.block_on(async {
+//! let cluster = MemoryCluster::builder().namespace("shop").build();
+//! let scheduler = cluster.scheduler(OwnerId::new("my-platform")?);
+//!
+//! let web = Workload::service("shop", "web").replicas(3).container(Container::new("web", "shop/web:1")).check()?;
+//! let target = web.target().clone();
+//! let (launched, outcome) = scheduler.launch_and_wait(Launch::new(web), &WaitOptions::default()).await?;
+//! assert_eq!(outcome, WaitOutcome::Succeeded);
+//! println!("{} is {}", launched.revision, launched.change);
+//!
+//! scheduler.delete(Delete::new(target.clone())).await?;
+//! assert_eq!(scheduler.wait_gone(&target, &WaitOptions::default()).await?, WaitOutcome::Gone);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Features
+//!
+//! Features only add. `memory` (default): the in-memory scheduler. `mock`: `MockScheduler`. `conformance`: the suite.
 
 mod capability;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod diagnosis;
 mod error;
+mod ext;
 mod hash;
 #[cfg(feature = "memory")]
 pub mod memory;
@@ -12,6 +53,7 @@ mod name;
 mod observation;
 mod op;
 mod quantity;
+pub mod registry;
 mod scheduler;
 mod service;
 mod time;
@@ -23,6 +65,7 @@ pub mod workload;
 pub use capability::{Capabilities, Feature, Support};
 pub use diagnosis::{Diagnosis, DiagnosisKind, EventLine, Evidence};
 pub use error::{Conflict, Error, ErrorKind, FaultOf, Missing, NativeCode, Result, Retry};
+pub use ext::{SchedulerExt, WaitOptions, WaitOutcome};
 pub use name::{
     BackendName, MARK_PREFIX, NameError, NameProblem, Namespace, OwnerId, StackName, Target, WorkloadName, mark_label,
 };
@@ -41,8 +84,8 @@ pub use verdict::{Verdict, Waiting, verdict};
 pub use version::{Guard, Revision, RevisionError, Version};
 pub use watch::{WatchItem, WatchState};
 pub use workload::{
-    Bounds, Check, CheckedContainer, CheckedWorkload, ConfigRef, Container, EmptyVolume, EnvValue, EnvVar, ExecCheck,
-    Fault, Faults, GrpcCheck, HttpCheck, Kind, Marks, Mount, NodeMatch, NodeRule, Placement, Port, Probe, Probes,
-    Protocol, Replicas, ResourceBounds, Resources, Role, Rolling, RuntimeField, Service, TcpCheck, Update, Volume,
-    VolumeSource, Workload,
+    Bounds, Check, CheckedContainer, CheckedWorkload, ConfigEntry, ConfigRef, Container, EmptyVolume, EnvValue, EnvVar,
+    ExecCheck, Fault, Faults, GrpcCheck, HttpCheck, Kind, Marks, Mount, NodeMatch, NodeRule, Placement, Port, Probe,
+    Probes, Protocol, Replicas, ResourceBounds, Resources, Role, Rolling, RuntimeField, Service, TcpCheck, Update,
+    Volume, VolumeSource, Workload,
 };

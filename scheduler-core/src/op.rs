@@ -566,7 +566,7 @@ fn features_of(workload: &CheckedWorkload) -> BTreeSet<Feature> {
             );
         }
         for var in &container.env {
-            need(matches!(var.value, EnvValue::Config { .. }), Feature::ConfigReferences);
+            need(matches!(var.value, EnvValue::Config(_)), Feature::ConfigReferences);
             need(matches!(var.value, EnvValue::Field(_)), Feature::RuntimeFields);
         }
     }

@@ -118,3 +118,134 @@ pub fn verdict(seen: &Observation) -> Verdict {
         None => Verdict::Degraded,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Diagnosis, DiagnosisKind, Instance, InstanceState, OwnerId, Seconds, Target, Timestamp, Version};
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000_000_000);
+
+    fn ago(seconds: i64) -> Timestamp {
+        Timestamp::from_millis(NOW.millis() - seconds * 1000)
+    }
+
+    fn instance(id: &str, state: InstanceState) -> Instance {
+        Instance { state, available: state == InstanceState::Ready, ..Instance::new(id, ago(5)) }
+    }
+
+    /// Two wanted, a patience of 60 s, complete once, and these instances.
+    fn seen(instances: Vec<Instance>) -> Observation {
+        with(|_| (), instances)
+    }
+
+    fn with(change: impl FnOnce(&mut Observation), instances: Vec<Instance>) -> Observation {
+        let target = Target::new("shop", "web").unwrap();
+        let mut seen = Observation::new(target, OwnerId::new("me").unwrap(), "1", Version::new("1"), NOW);
+        seen.patience = Seconds::new(60);
+        seen.completed = true;
+        seen.counts.desired = 2;
+        change(&mut seen);
+        seen.with_instances(instances)
+    }
+
+    fn ready(n: usize) -> Vec<Instance> {
+        (0..n).map(|i| instance(&format!("r{i}"), InstanceState::Ready)).collect()
+    }
+
+    fn trouble(kind: DiagnosisKind, age: i64) -> impl FnOnce(&mut Observation) {
+        move |seen| {
+            seen.completed = false;
+            seen.diagnoses.push(Diagnosis::new(kind, ago(age)));
+        }
+    }
+
+    #[test]
+    fn ready_as_desired_is_healthy_zero_included() {
+        assert_eq!(seen(ready(2)).verdict(), Verdict::Healthy);
+        assert_eq!(with(|s| s.counts.desired = 0, vec![]).verdict(), Verdict::Healthy);
+    }
+
+    #[test]
+    fn deletion_comes_before_everything() {
+        let all = |s: &mut Observation| (s.deleting, s.noticed, s.gave_up) = (true, false, true);
+        assert_eq!(with(all, ready(2)).verdict(), Verdict::Deleting);
+    }
+
+    #[test]
+    fn what_the_backend_said_before_it_noticed_is_no_evidence() {
+        let stale = |s: &mut Observation| (s.noticed, s.gave_up) = (false, true);
+        assert_eq!(with(stale, ready(2)).verdict(), Verdict::Progressing(Waiting::Unnoticed));
+    }
+
+    #[test]
+    fn failed_needs_a_hopeless_or_an_old_diagnosis_and_nothing_ready() {
+        let pending = || vec![instance("a", InstanceState::Starting), instance("b", InstanceState::Starting)];
+        let never = Verdict::Progressing(Waiting::NeverComplete);
+        assert_eq!(with(trouble(DiagnosisKind::ImagePull, 59), pending()).verdict(), never);
+        assert_eq!(with(trouble(DiagnosisKind::ImagePull, 60), pending()).verdict(), Verdict::Failed);
+        assert_eq!(with(trouble(DiagnosisKind::InvalidImage, 0), pending()).verdict(), Verdict::Failed);
+        assert_eq!(with(|s| s.gave_up = true, ready(1)).verdict(), Verdict::Failed);
+        // One that is ready keeps it from being hopeless; and what concerns old instances only does not count.
+        let one = vec![instance("a", InstanceState::Starting), instance("r", InstanceState::Ready)];
+        assert_eq!(with(trouble(DiagnosisKind::ImagePull, 600), one).verdict(), never);
+        let of_old = |s: &mut Observation| {
+            let mut diagnosis = Diagnosis::new(DiagnosisKind::CrashLoop, ago(600));
+            diagnosis.current = false;
+            s.diagnoses.push(diagnosis);
+        };
+        assert_eq!(with(of_old, pending()).verdict(), Verdict::Progressing(Waiting::Starting));
+        let none_wanted = |s: &mut Observation| {
+            trouble(DiagnosisKind::ImagePull, 600)(s);
+            (s.counts.desired, s.completed) = (0, true);
+        };
+        assert_eq!(with(none_wanted, vec![]).verdict(), Verdict::Healthy);
+    }
+
+    #[test]
+    fn a_rollout_is_not_over_before_its_last_old_instance_has_ended() {
+        let progressing = |s: &Observation| match s.verdict() {
+            Verdict::Progressing(waiting) => waiting,
+            other => panic!("{other}"),
+        };
+        assert_eq!(progressing(&seen(ready(1))), Waiting::Updating);
+        assert_eq!(progressing(&seen(ready(3))), Waiting::Surplus);
+        let mut old = ready(2);
+        old.push(Instance { current: false, ..instance("old", InstanceState::Terminating) });
+        assert_eq!(progressing(&seen(old)), Waiting::OldInstances);
+        assert_eq!(progressing(&with(|s| s.paused = true, ready(2))), Waiting::Paused);
+        assert_eq!(progressing(&with(|s| s.completed = false, ready(2))), Waiting::NeverComplete);
+    }
+
+    #[test]
+    fn what_is_merely_starting_is_no_degradation() {
+        let missing = |change: fn(&mut Instance)| {
+            let mut one = instance("a", InstanceState::Running);
+            change(&mut one);
+            seen(vec![one, instance("r", InstanceState::Ready)]).verdict()
+        };
+        assert_eq!(missing(|_| ()), Verdict::Progressing(Waiting::Starting));
+        assert_eq!(missing(|i| i.restarts = 1), Verdict::Degraded);
+        assert_eq!(missing(|i| i.created = ago(60)), Verdict::Degraded);
+    }
+
+    #[test]
+    fn running_unready_beyond_the_patience_is_diagnosed() {
+        let unready = |since| Instance { created: ago(900), since, ..instance("a", InstanceState::Running) };
+        let short = seen(vec![unready(ago(59)), unready(ago(59))]);
+        assert_eq!((short.diagnoses.len(), short.verdict()), (0, Verdict::Degraded));
+        let long = seen(vec![unready(ago(60)), instance("r", InstanceState::Ready)]);
+        assert_eq!(long.diagnoses.iter().map(|d| d.kind).collect::<Vec<_>>(), [DiagnosisKind::NotReady]);
+        assert_eq!(long.verdict(), Verdict::Degraded);
+        assert_eq!(seen(vec![unready(ago(60)), unready(ago(60))]).verdict(), Verdict::Failed);
+    }
+
+    #[test]
+    fn a_patience_of_years_does_not_overflow() {
+        let far = |s: &mut Observation| s.patience = Seconds::new(u32::MAX);
+        assert_eq!(with(far, ready(2)).verdict(), Verdict::Healthy);
+        assert_eq!(NOW.since(NOW.plus(Duration::from_secs(1))), Duration::ZERO);
+    }
+}

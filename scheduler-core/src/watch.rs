@@ -93,3 +93,47 @@ impl WatchState {
         self.known.values()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{OwnerId, Timestamp, Version};
+
+    fn seen(name: &str, incarnation: &str) -> Box<Observation> {
+        let (target, owner) = (Target::new("shop", name).unwrap(), OwnerId::new("me").unwrap());
+        Box::new(Observation::new(target, owner, incarnation, Version::new("1"), Timestamp::from_millis(0)))
+    }
+
+    fn names(state: &WatchState) -> Vec<String> {
+        state.iter().map(|seen| format!("{}#{}", seen.target.name, seen.incarnation)).collect()
+    }
+
+    fn deleted(name: &str, incarnation: &str) -> WatchItem {
+        WatchItem::Deleted { target: Target::new("shop", name).unwrap(), incarnation: incarnation.into() }
+    }
+
+    #[test]
+    fn what_a_snapshot_after_a_gap_leaves_out_is_gone() {
+        let mut state = WatchState::new();
+        for item in [WatchItem::Snapshot(seen("a", "1")), WatchItem::Snapshot(seen("b", "1")), WatchItem::Synced] {
+            assert!(!state.synced());
+            state.apply(item);
+        }
+        state.apply(WatchItem::Resync);
+        assert!(!state.synced());
+        state.apply(WatchItem::Snapshot(seen("b", "1")));
+        assert_eq!(names(&state), ["a#1", "b#1"]);
+        state.apply(WatchItem::Synced);
+        assert_eq!(names(&state), ["b#1"]);
+    }
+
+    #[test]
+    fn a_late_delete_does_not_take_the_next_incarnation() {
+        let mut state = WatchState::new();
+        state.apply(WatchItem::Changed(seen("a", "2")));
+        state.apply(deleted("a", "1"));
+        assert_eq!(names(&state), ["a#2"]);
+        state.apply(deleted("a", "2"));
+        assert!(names(&state).is_empty());
+    }
+}

@@ -359,9 +359,9 @@ impl Finder {
             self.ok(format!("{path}.name"), name::check_env(&var.name));
             match &var.value {
                 EnvValue::Text(text) => self.no_nul(&format!("{path}.value.text"), text),
-                EnvValue::Config { name, version, key } => {
-                    self.config(&format!("{path}.value.config"), name, version);
-                    self.config_key(&format!("{path}.value.config.key"), key);
+                EnvValue::Config(entry) => {
+                    self.config(&format!("{path}.value.config"), &entry.name, &entry.version);
+                    self.config_key(&format!("{path}.value.config.key"), &entry.key);
                 }
                 EnvValue::Field(_) => {}
             }

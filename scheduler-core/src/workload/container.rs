@@ -73,16 +73,29 @@ pub enum EnvValue {
     /// This text, byte for byte: no variable is expanded in it. Not for secrets; those are references.
     Text(String),
     /// An entry of a configuration of this workload.
-    Config {
-        /// The configuration's name.
-        name: String,
-        /// Its version.
-        version: String,
-        /// The entry's key.
-        key: String,
-    },
+    Config(ConfigEntry),
     /// Something that only the running instance knows.
     Field(RuntimeField),
+}
+
+/// One entry of one version of a configuration that belongs to the workload.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct ConfigEntry {
+    /// The configuration's name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The entry's key.
+    pub key: String,
+}
+
+impl ConfigEntry {
+    /// A reference to this entry.
+    pub fn new(name: impl Into<String>, version: impl Into<String>, key: impl Into<String>) -> Self {
+        Self { name: name.into(), version: version.into(), key: key.into() }
+    }
 }
 
 /// Something that only the running instance knows.

@@ -31,7 +31,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use check::{CheckedContainer, CheckedWorkload, Fault, Faults, Resources};
-pub use container::{Bounds, Container, EnvValue, EnvVar, Mount, Port, Protocol, ResourceBounds, Role, RuntimeField};
+pub use container::{
+    Bounds, ConfigEntry, Container, EnvValue, EnvVar, Mount, Port, Protocol, ResourceBounds, Role, RuntimeField,
+};
 pub use probe::{Check, ExecCheck, GrpcCheck, HttpCheck, Probe, Probes, TcpCheck};
 
 use crate::name::BackendName;

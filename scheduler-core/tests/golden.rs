@@ -1,0 +1,205 @@
+//! What users may have stored: operations, replies, errors, observations, and the revisions of workloads.
+//!
+//! Each file in `tests/golden` must be read as the value here, and the value be written as the file, by this version of
+//! the library and by every later one. A new field is added with a default; a new value goes into a new entry.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scheduler_core::{
+    BackendName, Change, CheckedWorkload, Conflict, Container, Delete, Deleted, Detail, Diagnosis, DiagnosisKind,
+    Effect, Error, ErrorKind, EventLine, Fault, Filter, Found, Guard, Instance, InstanceState, Launch, Launched, List,
+    Listed, Marks, Missing, NativeCode, ObjectAction, ObjectChange, Observation, OpName, OwnerId, Ping, Pong, Probe,
+    Reply, SchedulerOp, Seconds, Status, Subscription, Target, Timestamp, Version, WatchItem, Workload,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Compares the entries of a golden file with values, both ways.
+fn golden<T: Serialize + DeserializeOwned + PartialEq + Debug>(file: &str, values: &[T]) {
+    let path = format!("{}/tests/golden/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let stored: Vec<Value> = serde_json::from_str(&text).unwrap();
+    assert_eq!(stored.len(), values.len(), "{file} has another number of entries");
+    for (stored, value) in stored.into_iter().zip(values) {
+        assert_eq!(serde_json::to_value(value).unwrap(), stored, "{file}: written otherwise than before");
+        assert_eq!(&serde_json::from_value::<T>(stored).unwrap(), value, "{file}: read otherwise than before");
+    }
+}
+
+fn web() -> Arc<CheckedWorkload> {
+    let mut marks = Marks::default();
+    marks.namespace = Some("dev/sandbox".into());
+    Arc::new(
+        Workload::service("shop", "web")
+            .replicas(2)
+            .container(
+                Container::new("web", "shop/web:1")
+                    .port("http", 8080)
+                    .env("A", "b")
+                    .memory("1024Ki", "64Mi")
+                    .readiness(Probe::http("http", "/ready")),
+            )
+            .marks(marks)
+            .check()
+            .unwrap_or_else(|faults| panic!("{faults}")),
+    )
+}
+
+fn target() -> Target {
+    Target::new("shop", "web").unwrap()
+}
+
+fn time(millis: i64) -> Timestamp {
+    Timestamp::from_millis(1_796_074_958_000 + millis)
+}
+
+fn seen() -> Observation {
+    let mut diagnosis = Diagnosis::new(DiagnosisKind::CrashLoop, time(-5000));
+    diagnosis.instance = Some("web-2".into());
+    diagnosis.container = Some("web".into());
+    diagnosis.message = "back-off".into();
+    diagnosis.evidence.exit_code = Some(137);
+    diagnosis.evidence.signal = Some(9);
+    diagnosis.evidence.restarts = Some(3);
+    diagnosis.evidence.events.push(EventLine::new(time(-1000), "BackOff", "Back-off restarting failed container"));
+    let mut ready = Instance::new("web-1", time(-60_000));
+    (ready.state, ready.available, ready.node, ready.address) =
+        (InstanceState::Ready, true, Some("n1".into()), Some("198.18.0.1".into()));
+    let mut crashed = Instance::new("web-2", time(-50_000));
+    (crashed.state, crashed.restarts) = (InstanceState::Starting, 3);
+    let mut old = Instance::new("web-0", time(-90_000));
+    (old.state, old.current) = (InstanceState::Terminating, false);
+    let mut seen =
+        Observation::new(target(), OwnerId::new("me").unwrap(), "uid-1", Version::new("uid-1/7/abc"), time(0));
+    seen.revision = Some(web().revision().clone());
+    seen.marks = web().marks.clone();
+    seen.labels = BTreeMap::from([("tier".into(), "front".into())]);
+    seen.patience = Seconds::new(600);
+    seen.counts.desired = 2;
+    seen.diagnoses.push(diagnosis);
+    seen.with_instances(vec![ready, crashed, old])
+}
+
+#[test]
+fn operations() {
+    let mut filter = Filter::target(target());
+    filter.marks = web().marks.clone();
+    filter.labels = BTreeMap::from([("tier".into(), "front".into())]);
+    golden::<SchedulerOp>(
+        "ops.json",
+        &[
+            Launch::new(web()).into(),
+            Launch::new(web()).guard(Guard::IfAbsent).time_limit(Duration::from_secs(5)).request_id("r-1").into(),
+            Launch::new(web()).guard(Guard::IfVersion(Version::new("t"))).into(),
+            Launch::new(web()).guard(Guard::Adopt).into(),
+            Delete::new(target()).into(),
+            Delete::new(target()).guard(Guard::IfVersion(Version::new("t"))).into(),
+            Status::new(target(), Detail::Counts).into(),
+            Status::new(target(), Detail::Instances).into(),
+            Status::new(target(), Detail::Evidence).into(),
+            List::default().into(),
+            List::new(filter).into(),
+            Ping::default().into(),
+        ],
+    );
+    golden("subscriptions.json", &[Subscription::Watch(scheduler_core::Watch::new(Filter::target(target())))]);
+}
+
+#[test]
+fn replies() {
+    let mut launched = Launched::new(Change::Updated(Effect::Rolling), web().revision().clone(), Version::new("t"));
+    launched.objects.push(ObjectChange::new("Deployment", "web", ObjectAction::Updated));
+    launched.objects.push(ObjectChange::new("Service", "web", ObjectAction::Deleted));
+    launched.adopted_from = Some(Some(OwnerId::new("other").unwrap()));
+    launched.warnings.push("deprecated".into());
+    let plain = |change| Launched::new(change, web().revision().clone(), Version::new("t"));
+    let mut from_nobody = plain(Change::Updated(Effect::InPlace));
+    from_nobody.adopted_from = Some(None);
+    golden::<Reply>(
+        "replies.json",
+        &[
+            Reply::Launch(launched),
+            Reply::Launch(plain(Change::Created)),
+            Reply::Launch(plain(Change::Unchanged)),
+            Reply::Launch(plain(Change::Updated(Effect::Replaced))),
+            Reply::Launch(from_nobody),
+            Reply::Delete(Deleted::Gone),
+            Reply::Delete(Deleted::Deleting {
+                remaining: vec!["Pod/web-1".into()],
+                blocked_by: vec!["a finalizer".into()],
+            }),
+            Reply::Delete(Deleted::WasAbsent),
+            Reply::Status(Found(None)),
+            Reply::Status(Found(Some(Box::new(seen())))),
+            Reply::List(Listed::new(vec![seen().trimmed(Detail::Counts)])),
+            Reply::Ping(Pong::new("v1.36.3")),
+        ],
+    );
+    golden(
+        "watch.json",
+        &[
+            WatchItem::Snapshot(Box::new(seen().trimmed(Detail::Counts))),
+            WatchItem::Synced,
+            WatchItem::Changed(Box::new(seen().trimmed(Detail::Counts))),
+            WatchItem::Deleted { target: target(), incarnation: "uid-1".into() },
+            WatchItem::Resync,
+        ],
+    );
+}
+
+#[test]
+fn errors() {
+    let new = |kind| Error::new(kind, "because");
+    let owner = || Some(OwnerId::new("other").unwrap());
+    let mut fault: Fault = serde_json::from_str(r#"{"path":"name","problem":"it is empty"}"#).unwrap();
+    fault.path = "containers[0].image".into();
+    golden(
+        "errors.json",
+        &[
+            new(ErrorKind::InvalidArgument).with_causes(vec![fault]),
+            new(ErrorKind::Forbidden)
+                .with_native(NativeCode::new(Some(403), Some("Forbidden".into())))
+                .with_op(OpName::Launch)
+                .with_target(&target())
+                .with_backend(&BackendName::new("kubernetes").unwrap()),
+            new(ErrorKind::RateLimited).with_retry_after(Duration::from_millis(1500)),
+            new(ErrorKind::AlreadyExists { owner: owner() }),
+            new(ErrorKind::AlreadyExists { owner: None }),
+            new(ErrorKind::Conflict(Conflict::Owner { owner: owner() })),
+            new(ErrorKind::Conflict(Conflict::Deleting)),
+            new(ErrorKind::Conflict(Conflict::Moved { now: Some(Version::new("t")) })),
+            new(ErrorKind::Conflict(Conflict::Absent)),
+            new(ErrorKind::NotFound(Missing::Namespace)),
+            new(ErrorKind::NotFound(Missing::Interface)),
+            new(ErrorKind::Unsupported(Some(scheduler_core::Feature::Sidecars))),
+            new(ErrorKind::BadAnswer),
+            new(ErrorKind::Internal),
+            new(ErrorKind::OutcomeUnknown),
+            new(ErrorKind::Precondition),
+            new(ErrorKind::QuotaExceeded),
+            new(ErrorKind::TimeLimit),
+            new(ErrorKind::Unauthenticated),
+            new(ErrorKind::Unavailable),
+        ],
+    );
+}
+
+/// The hashes in the file are the first 40 hex digits of the SHA-256 of the canonical JSON beside them.
+#[test]
+fn revisions() {
+    #[derive(serde::Deserialize)]
+    struct Entry {
+        workload: CheckedWorkload,
+        revision: String,
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/revisions.json");
+    let entries: Vec<Entry> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    assert!(entries.len() >= 5);
+    for entry in entries {
+        assert_eq!(entry.workload.revision().as_str(), entry.revision, "{:?}", *entry.workload);
+    }
+}
