@@ -33,22 +33,22 @@ impl fmt::Debug for Credentials {
 impl Credentials {
     /// Makes all of them anew and writes the files that the servers read.
     pub(crate) fn new(folder: &Path) -> Result<Self, TestbedError> {
-        let authority_key = KeyPair::generate().map_err(TestbedError::Certificates)?;
+        let authority_key = KeyPair::generate().map_err(no_certificate)?;
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         params.distinguished_name.push(DnType::CommonName, "testbed authority");
-        let authority = params.self_signed(&authority_key).map_err(TestbedError::Certificates)?;
+        let authority = params.self_signed(&authority_key).map_err(no_certificate)?;
         let issuer = Issuer::new(params, authority_key);
 
-        let key = KeyPair::generate().map_err(TestbedError::Certificates)?;
-        let mut params = CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()])
-            .map_err(TestbedError::Certificates)?;
+        let key = KeyPair::generate().map_err(no_certificate)?;
+        let mut params =
+            CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()]).map_err(no_certificate)?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.distinguished_name.push(DnType::CommonName, "testbed API server");
-        let certificate = params.signed_by(&key, &issuer).map_err(TestbedError::Certificates)?;
+        let certificate = params.signed_by(&key, &issuer).map_err(no_certificate)?;
 
-        let service_accounts = KeyPair::generate().map_err(TestbedError::Certificates)?;
+        let service_accounts = KeyPair::generate().map_err(no_certificate)?;
         let mut tokens = User::ALL.map(|user| (user, String::new()));
         for (_, token) in &mut tokens {
             *token = random_hex().map_err(TestbedError::machine("read /dev/urandom"))?;
@@ -64,6 +64,7 @@ impl Credentials {
         credentials.write("server.crt", &certificate.pem())?;
         credentials.write("server.key", &key.serialize_pem())?;
         credentials.write("service-accounts.key", &service_accounts.serialize_pem())?;
+        credentials.write("service-accounts.pub", &service_accounts.public_key_pem())?;
         credentials.write("tokens.csv", &credentials.token_file())?;
         Ok(credentials)
     }
@@ -127,6 +128,10 @@ impl Credentials {
             .and_then(|mut file| file.write_all(text.as_bytes()))
             .map_err(TestbedError::machine(format!("write {}", path.display())))
     }
+}
+
+fn no_certificate(error: rcgen::Error) -> TestbedError {
+    TestbedError::machine("make the certificates of the API server")(io::Error::other(error))
 }
 
 fn kubeconfig_name(user: User) -> String {

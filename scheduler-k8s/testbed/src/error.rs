@@ -23,9 +23,6 @@ pub enum TestbedError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// No key or certificate could be made.
-    #[error("cannot make the certificates of the API server")]
-    Certificates(#[source] rcgen::Error),
     /// A server ended by itself.
     #[error("{program} ended while it was needed ({status}); the end of its log:\n{log}")]
     Ended {

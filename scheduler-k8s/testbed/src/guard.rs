@@ -5,7 +5,7 @@ use std::{
     io::{self, Read as _, Seek as _, SeekFrom},
     os::unix::{fs::DirBuilderExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdin, Command, Stdio},
 };
 
 use crate::TestbedError;
@@ -38,43 +38,19 @@ struct Server {
     child: Child,
 }
 
-/// A server that ended by itself.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) program: &'static str,
-    pub(crate) status: ExitStatus,
-    pub(crate) log: String,
-}
-
-impl From<Ended> for TestbedError {
-    fn from(Ended { program, status, log }: Ended) -> Self {
-        Self::Ended { program, status, log }
-    }
-}
-
 impl Guard {
     /// Makes a folder that only this user can enter, and the guard of what will run in it.
     pub(crate) fn new(folder: PathBuf) -> Result<Self, TestbedError> {
-        let idle = |command: &mut Command| {
-            command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
-        };
-        let mut leader = idle(&mut Command::new("cat")).map_err(TestbedError::machine("start cat"))?;
-        let group = leader.id().to_string();
-        let sweeper = idle(Command::new("sh").args(["-c", SWEEP, "sweeper", &group]).arg(&folder));
-        let mut sweeper = match sweeper {
-            Ok(sweeper) => sweeper,
-            Err(error) => {
-                end(&mut leader);
-                return Err(TestbedError::machine("start sh")(error));
-            }
-        };
-        let pipe = sweeper.stdin.take();
-        let guard = Self { folder, leader, sweeper, pipe, servers: Vec::new() };
         fs::DirBuilder::new()
             .mode(0o700)
-            .create(&guard.folder)
-            .map_err(TestbedError::machine(format!("make {}", guard.folder.display())))?;
-        Ok(guard)
+            .create(&folder)
+            .map_err(TestbedError::machine(format!("make {}", folder.display())))?;
+        let (leader, mut sweeper) = guards(&folder).map_err(|error| {
+            let _ = fs::remove_dir(&folder);
+            TestbedError::machine("start a guard process")(error)
+        })?;
+        let pipe = sweeper.stdin.take();
+        Ok(Self { folder, leader, sweeper, pipe, servers: Vec::new() })
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -95,7 +71,6 @@ impl Guard {
         let child = Command::new(folder_of_programs.join(program))
             .args(arguments)
             .env_clear()
-            .current_dir(&self.folder)
             .process_group(group)
             .stdin(Stdio::null())
             .stdout(log)
@@ -106,15 +81,15 @@ impl Guard {
         Ok(())
     }
 
-    /// Takes out a server that has ended, if there is one.
-    pub(crate) fn ended(&mut self) -> Option<Ended> {
+    /// Takes out a server that has ended by itself, if there is one, as the error that it is.
+    pub(crate) fn ended(&mut self) -> Option<TestbedError> {
         let (index, status) = self.servers.iter_mut().enumerate().find_map(|(index, server)| {
             let status = server.child.try_wait().ok().flatten()?;
             Some((index, status))
         })?;
         let program = self.servers.swap_remove(index).program;
         let log = tail(&self.log(program)).unwrap_or_else(|error| format!("(no log: {error})"));
-        Some(Ended { program, status, log })
+        Some(TestbedError::Ended { program, status, log })
     }
 
     /// The process ids of everything that runs: the servers and the two processes of the guard.
@@ -137,6 +112,22 @@ impl Drop for Guard {
         drop(self.pipe.take());
         let _ = self.sweeper.wait();
         end(&mut self.leader);
+    }
+}
+
+/// The leader of the servers' group, and the sweeper in a group of its own.
+fn guards(folder: &Path) -> io::Result<(Child, Child)> {
+    let idle = |command: &mut Command| {
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    };
+    let mut leader = idle(&mut Command::new("cat"))?;
+    let group = leader.id().to_string();
+    match idle(Command::new("sh").args(["-c", SWEEP, "sweeper", &group]).arg(folder)) {
+        Ok(sweeper) => Ok((leader, sweeper)),
+        Err(error) => {
+            end(&mut leader);
+            Err(error)
+        }
     }
 }
 

@@ -15,6 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How often a server that starts is asked. It announces its readiness by nothing else.
 const POLL: Duration = Duration::from_millis(20);
 
+/// How long an answer to "are you ready?" may take.
+const ANSWER: Duration = Duration::from_secs(2);
+
 /// How many ports are tried when somebody else takes the free one that was found.
 const PORTS_TRIED: u32 = 5;
 
@@ -103,7 +106,7 @@ fn api_server_flags(port: u16, folder: &Path, credentials: &Credentials) -> Vec<
         "--authorization-mode=RBAC".to_owned(),
         "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
         "--service-account-issuer=https://127.0.0.1".to_owned(),
-        file("service-account-key-file", "service-accounts.key"),
+        file("service-account-key-file", "service-accounts.pub"),
         file("service-account-signing-key-file", "service-accounts.key"),
         // Pods leave a lost node after a second instead of five minutes.
         "--default-not-ready-toleration-seconds=1".to_owned(),
@@ -123,7 +126,9 @@ async fn wait_until_ready(port: u16, guard: &mut Guard, credentials: &Credential
         let request = http::Request::get("/readyz").body(Vec::new());
         let request =
             request.map_err(|error| TestbedError::kubernetes("ask for /readyz")(kube::Error::HttpError(error)))?;
-        if client.request_text(request).await.is_ok() {
+        // Whoever took our port may accept connections and say nothing.
+        let answer = tokio::time::timeout(ANSWER, client.request_text(request)).await;
+        if matches!(answer, Ok(Ok(_))) {
             return Ok(uri);
         }
         still_starting(guard, start, "the start of kube-apiserver")?;
@@ -134,7 +139,7 @@ async fn wait_until_ready(port: u16, guard: &mut Guard, credentials: &Credential
 /// An error when a server has ended, or has taken too long.
 fn still_starting(guard: &mut Guard, start: Instant, what: &str) -> Result<(), TestbedError> {
     if let Some(ended) = guard.ended() {
-        return Err(ended.into());
+        return Err(ended);
     }
     if start.elapsed() > PATIENCE {
         return Err(TestbedError::TooLate { what: what.to_owned(), within: PATIENCE });

@@ -223,7 +223,8 @@ impl Testbed {
     /// eviction controller deletes its Pods (condition DisruptionTarget, reason DeletionByTaintManager) and others
     /// replace them elsewhere; as on a real cluster they stay Terminating until the node is back.
     ///
-    /// When all nodes are lost, Kubernetes evicts nothing. Losing a lost node changes nothing.
+    /// Idempotent. It meets every Pod on the node, so tests that run in parallel need another testbed. When all nodes
+    /// are lost, Kubernetes evicts nothing.
     ///
     /// # Errors
     /// [`TestbedError::NoSuchNode`], or the API server fails.

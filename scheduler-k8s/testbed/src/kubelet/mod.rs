@@ -7,6 +7,8 @@ mod configuration;
 mod container;
 mod fate;
 mod pod;
+#[cfg(test)]
+mod simulation_tests;
 mod worker;
 
 use std::{

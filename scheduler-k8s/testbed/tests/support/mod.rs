@@ -5,7 +5,7 @@ use std::{future::Future, pin::Pin, process::ExitCode};
 use libtest_mimic::{Arguments, Completion, Trial};
 use scheduler_k8s_testbed::Availability;
 
-pub type Case = fn() -> Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type Case = fn() -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// `cases![a, b]` names async functions without arguments.
 #[macro_export]
@@ -16,7 +16,7 @@ macro_rules! cases {
 }
 
 /// Every case gets a runtime of its own, as it would from `#[tokio::test]`.
-pub fn run(cases: Vec<(&'static str, Case)>) -> ExitCode {
+pub(crate) fn run(cases: Vec<(&'static str, Case)>) -> ExitCode {
     let trials = cases.into_iter().map(|(name, case)| {
         Trial::ignorable_test(name, move || {
             match Availability::check()? {
@@ -35,7 +35,7 @@ pub fn run(cases: Vec<(&'static str, Case)>) -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(future)
 }
