@@ -211,11 +211,13 @@ impl Client {
 }
 
 /// Gives a refusal the meaning that our condition lends it.
-fn by_condition(error: Error, condition: &Condition, resource: &Resource) -> Error {
+pub(crate) fn by_condition(error: Error, condition: &Condition, resource: &Resource) -> Error {
     let about_this = error.refusal().about.as_ref().is_none_or(|(kind, _)| resource.is_called(kind));
     match (condition, error.kind()) {
         // Any conflict over this object says that it is there. (A quota's conflict is about the quota.)
-        (Condition::Absent, ErrorKind::Conflict) if about_this => error.with_kind(ErrorKind::AlreadyExists),
+        (Condition::Absent, ErrorKind::Conflict) if about_this => {
+            error.with_kind(ErrorKind::AlreadyExists).with_note("; an object of this name is there already")
+        }
         (Condition::Unchanged { .. }, ErrorKind::Invalid)
             if error.causes().iter().any(|cause| cause.field == "metadata.uid") =>
         {

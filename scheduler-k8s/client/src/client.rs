@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::Method;
 use serde::Deserialize;
@@ -55,7 +55,6 @@ struct RawVersion {
 
 /// What a list is limited to, and how it is read.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct ListOptions {
     label_selector: Option<String>,
     field_selector: Option<String>,
@@ -108,6 +107,8 @@ pub struct List<T> {
     pub items: Vec<T>,
     /// The version that the list shows. Opaque; a watch can start from it.
     pub resource_version: String,
+    /// The server's clock when it answered for the first page, if it told.
+    pub served_at: Option<SystemTime>,
 }
 
 #[derive(Deserialize)]
@@ -227,6 +228,7 @@ impl Client {
         'restart: loop {
             let mut items = Vec::new();
             let mut token = String::new();
+            let mut served_at = None;
             loop {
                 let mut target = PathAndQuery::new(path.clone());
                 options.push_selectors(&mut target);
@@ -237,8 +239,9 @@ impl Client {
                 if !token.is_empty() {
                     target.push("continue", &token);
                 }
-                let page: Page<T> = match self.read(operation.clone(), Some(*resource), target).await {
-                    Ok(page) => page,
+                let call = get(&operation, Some(*resource), target);
+                let answer = match self.transport().exchange(call).await {
+                    Ok(answer) => answer,
                     Err(error)
                         if error.kind() == ErrorKind::Gone && !token.is_empty() && restarts < MAX_LIST_RESTARTS =>
                     {
@@ -247,10 +250,12 @@ impl Client {
                     }
                     Err(error) => return Err(error),
                 };
+                let page: Page<T> = answer.json(&operation)?;
+                served_at = served_at.or(answer.served_at);
                 items.extend(page.items);
                 token = page.metadata.r#continue;
                 if token.is_empty() {
-                    return Ok(List { items, resource_version: page.metadata.resource_version });
+                    return Ok(List { items, resource_version: page.metadata.resource_version, served_at });
                 }
             }
         }
@@ -290,8 +295,11 @@ async fn read<T: DeserializeOwned>(
     resource: Option<Resource>,
     target: PathAndQuery,
 ) -> Result<T, Error> {
-    let call = Call { operation: operation.clone(), resource, method: Method::GET, target, body: None };
-    transport.exchange(call).await?.json(&operation)
+    transport.exchange(get(&operation, resource, target)).await?.json(&operation)
+}
+
+fn get(operation: &Operation, resource: Option<Resource>, target: PathAndQuery) -> Call {
+    Call { operation: operation.clone(), resource, method: Method::GET, target, body: None }
 }
 
 async fn version(transport: &Transport) -> Result<ServerVersion, Error> {

@@ -186,11 +186,10 @@ impl Client {
 /// The server answers with a `Status` for what is gone, or with the object. Some kinds are answered with the object
 /// although it is gone: it is not marked as terminating then, or its grace is over and nothing holds it.
 fn outcome(body: Value) -> Deleted {
-    let holds = |list: &Value| list.as_array().is_some_and(|list| !list.is_empty());
     let metadata = &body["metadata"];
     let terminating = metadata["deletionTimestamp"].is_string();
-    // A namespace has finalizers of its own, and no grace.
-    let held = holds(&metadata["finalizers"]) || holds(&body["spec"]["finalizers"]);
+    let held = metadata["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+    // A terminating namespace has no grace at all, and is not gone: its finalizers are in its spec.
     let over = metadata["deletionGracePeriodSeconds"] == 0 && !held;
     if terminating && !over { Deleted::Started(body) } else { Deleted::Gone }
 }

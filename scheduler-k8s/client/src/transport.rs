@@ -3,10 +3,10 @@
 //! Everything goes through [`Transport::exchange`] or [`Transport::open`]: one request each, never a repeat. They use
 //! `kube::Client::send`, which hands back the raw answer; kube's `request` logs bodies that it cannot parse.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, CONTENT_TYPE, DATE, RETRY_AFTER};
+use http::header::{ACCEPT, CONTENT_TYPE, DATE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
@@ -23,6 +23,9 @@ use crate::status::{Refusal, classify};
 const MAX_ANSWER: usize = 64 << 20;
 /// The longest error body that is read. What is longer is no `Status`.
 const MAX_REFUSAL: usize = 1 << 20;
+
+/// What the server's audit log shows of us.
+const OUR_NAME: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
 /// A request to be.
 #[derive(Debug)]
@@ -51,6 +54,8 @@ impl std::fmt::Debug for Payload {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) warnings: Vec<String>,
+    /// The server's clock when it answered, from its `Date` header.
+    pub(crate) served_at: Option<SystemTime>,
     content_type: String,
     body: Bytes,
 }
@@ -105,14 +110,19 @@ impl Transport {
         let response = self.open_unlogged(call).await?;
         let status = response.status().as_u16();
         let warnings = warnings(response.headers());
+        let served_at = date(response.headers()).map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds));
         let content_type = content_type(response.headers());
         let body = self.read(response.into_body(), MAX_ANSWER, &operation).await?;
-        Ok(Answer { status, warnings, content_type, body })
+        Ok(Answer { status, warnings, served_at, content_type, body })
     }
 
     async fn open_unlogged(&self, call: Call) -> Result<Response<Body>, Error> {
         let Call { operation, resource, method, target, body } = call;
-        let mut request = Request::builder().method(method).uri(target.as_str()).header(ACCEPT, "application/json");
+        let mut request = Request::builder()
+            .method(method)
+            .uri(target.as_str())
+            .header(ACCEPT, "application/json")
+            .header(USER_AGENT, OUR_NAME);
         if let Some(payload) = &body {
             request = request.header(CONTENT_TYPE, payload.content_type);
         }
@@ -246,11 +256,16 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         return Some(Duration::from_secs(seconds));
     }
     let then = date::parse_http(text)?;
-    let now = headers.get(DATE).and_then(|value| value.to_str().ok()).and_then(date::parse_http);
-    Some(Duration::from_secs(then.saturating_sub(now.unwrap_or_else(date::now))))
+    Some(Duration::from_secs(then.saturating_sub(date(headers).unwrap_or_else(date::now))))
 }
 
-/// The texts of `Warning: 299 - "text"` headers (RFC 7234 §5.5), which the API server sends for deprecations and the like.
+/// When the server answered, by its own clock.
+fn date(headers: &HeaderMap) -> Option<u64> {
+    headers.get(DATE).and_then(|value| value.to_str().ok()).and_then(date::parse_http)
+}
+
+/// The texts of `Warning: 299 - "text"` headers (RFC 7234 §5.5), which the API server sends for deprecations and the
+/// like. A quoted date may follow a text; it has no code in front and so is none.
 fn warnings(headers: &HeaderMap) -> Vec<String> {
     let mut texts = Vec::new();
     for value in headers.get_all(http::header::WARNING) {
@@ -265,7 +280,7 @@ fn warnings(headers: &HeaderMap) -> Vec<String> {
             if head.trim_start_matches([',', ' ']).starts_with("299 ") {
                 texts.push(text);
             }
-            rest = skip_date(after);
+            rest = after;
         }
     }
     texts
@@ -283,12 +298,4 @@ fn unquote(text: &str) -> Option<(String, &str)> {
         }
     }
     None
-}
-
-/// A warning may end with a quoted date, which is no text of its own.
-fn skip_date(rest: &str) -> &str {
-    match rest.strip_prefix(" \"").and_then(|date| date.split_once('"')) {
-        Some((_, after)) => after,
-        None => rest,
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::Method;
@@ -31,7 +31,6 @@ const LONGEST_ASKED_PAUSE: Duration = Duration::from_secs(300);
 
 /// What a watch is limited to.
 #[derive(Debug, Clone)]
-#[non_exhaustive]
 pub struct WatchOptions {
     list: ListOptions,
     server_timeout: Duration,
@@ -78,7 +77,12 @@ impl WatchOptions {
 #[non_exhaustive]
 pub enum WatchEvent {
     /// Everything there is now. Replaces all that was reported before: what is missing here is gone.
-    Listed(Vec<Value>),
+    Listed {
+        /// The objects.
+        objects: Vec<Value>,
+        /// The server's clock when it answered, if it told.
+        served_at: Option<SystemTime>,
+    },
     /// This object was made or changed.
     Applied(Value),
     /// This object, shown as it was last, is gone or no longer selected.
@@ -89,7 +93,7 @@ impl fmt::Debug for WatchEvent {
     /// Without the objects, which may be Secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Listed(objects) => write!(f, "Listed({} objects)", objects.len()),
+            Self::Listed { objects, .. } => write!(f, "Listed({} objects)", objects.len()),
             Self::Applied(object) => write!(f, "Applied({})", object["metadata"]["name"]),
             Self::Deleted(object) => write!(f, "Deleted({})", object["metadata"]["name"]),
         }
@@ -198,7 +202,7 @@ impl Watcher {
                     match self.client.list(&self.resource, namespace, &self.options.list).await {
                         Ok(list) => {
                             self.step = Step::Open(list.resource_version);
-                            return Some(Ok(WatchEvent::Listed(list.items)));
+                            return Some(Ok(WatchEvent::Listed { objects: list.items, served_at: list.served_at }));
                         }
                         Err(error) => return Some(Err(self.fail(error, Step::List))),
                     }
@@ -321,11 +325,10 @@ impl Watcher {
     fn refused(&self, object: Value) -> Heard {
         let code = object["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
         let refusal = Refusal::from_value(object).unwrap_or_default();
-        let expired = matches!(refusal.reason.as_deref(), Some("Expired" | "Gone"));
-        if code == 410 || expired {
+        let (kind, effect) = classify(code, &refusal, &self.operation, Some(&self.resource));
+        if kind == ErrorKind::Gone {
             return Heard::Expired;
         }
-        let (kind, effect) = classify(code, &refusal, &self.operation, Some(&self.resource));
         let detail = format!("the server ended the watch with {code}");
         let error = Error::new(kind, effect, self.operation.clone(), detail);
         Heard::Failed(error.with_refusal(refusal).with_answer(code, None, Vec::new()), Then::Relist)
