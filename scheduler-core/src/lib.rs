@@ -89,3 +89,8 @@ pub use workload::{
     Probes, Protocol, Replicas, ResourceBounds, Resources, Role, Rolling, RuntimeField, Service, TcpCheck, Update,
     Volume, VolumeSource, Workload,
 };
+
+/// The sample in the README is compiled and run with the crate's own examples.
+#[cfg(all(doctest, feature = "memory"))]
+#[doc = include_str!("../../README.md")]
+struct Readme;

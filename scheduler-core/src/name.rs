@@ -316,6 +316,14 @@ name! {
     BackendName, BACKEND
 }
 
+#[cfg(feature = "memory")]
+impl BackendName {
+    /// The name of this crate's own backend.
+    pub(crate) fn memory() -> Self {
+        Self("memory".to_owned())
+    }
+}
+
 /// Where a workload lives: a namespace and a name in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

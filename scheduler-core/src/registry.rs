@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::name::BackendName;
 use crate::op::OpName;
 use crate::scheduler::Scheduler;
-use crate::workload::Fault;
+use crate::workload::{CheckedWorkload, Fault};
 
 /// Builds the schedulers of one backend from configuration. Object safe: third-party backends bring their own.
 #[async_trait]
@@ -42,6 +42,17 @@ pub trait SchedulerFactory: Debug + Send + Sync + 'static {
     /// [`ErrorKind::InvalidArgument`] with the path of each setting that is wrong (see [`parse`]), or why the server could not be
     /// reached.
     async fn build(&self, config: Value) -> Result<Arc<dyn Scheduler>>;
+
+    /// The native objects that a launch would make of a workload, in order, without a server.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build) for the settings; those of a launch for the workload; and
+    /// [`ErrorKind::Unsupported`] from a backend that has no native objects to print.
+    fn render(&self, config: Value, workload: &CheckedWorkload) -> Result<Vec<Value>> {
+        let _ = (config, workload);
+        let reason = format!("{} has no native objects to print", self.backend());
+        Err(Error::unsupported(OpName::Launch, reason).with_backend(&self.backend()))
+    }
 }
 
 /// Reads a backend's settings. For factories.
@@ -51,12 +62,8 @@ pub trait SchedulerFactory: Debug + Send + Sync + 'static {
 pub fn parse<T: DeserializeOwned>(config: Value) -> Result<T> {
     serde_path_to_error::deserialize(config).map_err(|error| {
         let (path, problem) = (error.path().to_string(), error.inner().to_string());
-        Error::invalid_argument("settings").with_causes(vec![fault(&path, problem)])
+        Error::invalid_argument("settings").with_causes(vec![Fault::new(path, problem)])
     })
-}
-
-fn fault(path: &str, problem: impl Into<String>) -> Fault {
-    Fault { path: path.to_owned(), problem: problem.into() }
 }
 
 /// The backends that a program knows.
@@ -108,48 +115,72 @@ impl Registry {
     ///
     /// # Errors
     /// As [`build`](Self::build); and when there is no data centre of that name, with the names that there are.
-    pub async fn build_one(&self, mut config: Value, name: &str) -> Result<Arc<dyn Scheduler>> {
-        match config.get_mut(name) {
-            Some(entry) => self.datacenter(name, entry.take()).await,
-            None => {
-                let known = config.as_object().map(|entries| list(entries.keys())).unwrap_or_default();
-                Err(unknown_datacenter(name, &known))
-            }
-        }
+    pub async fn build_one(&self, config: Value, name: &str) -> Result<Arc<dyn Scheduler>> {
+        self.datacenter(name, pick(config, name)?).await
+    }
+
+    /// The native objects that a launch in this data centre would make of a workload; asks no server.
+    ///
+    /// # Errors
+    /// As [`build_one`](Self::build_one) and [`SchedulerFactory::render`].
+    pub fn render(&self, config: Value, name: &str, workload: &CheckedWorkload) -> Result<Vec<Value>> {
+        let (factory, settings) = self.entry(name, pick(config, name)?)?;
+        factory.render(settings, workload).map_err(|error| place(error, name, &factory.backend()))
     }
 
     async fn datacenter(&self, name: &str, entry: Value) -> Result<Arc<dyn Scheduler>> {
+        let (factory, settings) = self.entry(name, entry)?;
+        factory.build(settings).await.map_err(|error| place(error, name, &factory.backend()))
+    }
+
+    /// The backend of a data centre, and its settings.
+    fn entry(&self, name: &str, entry: Value) -> Result<(&dyn SchedulerFactory, Value)> {
         let invalid =
-            |path: String, problem: String| connect(&format!("data centre {name}"), vec![fault(&path, problem)]);
+            |path: &str, problem: String| connect(&format!("data centre {name}"), vec![Fault::new(path, problem)]);
         let Value::Object(mut entry) = entry else {
-            return Err(invalid(name.to_owned(), "is not a table with the key scheduler".to_owned()));
+            return Err(invalid(name, "is not a table with the key scheduler".to_owned()));
         };
         let known = || list(self.factories.keys());
+        let at = format!("{name}.scheduler");
         let backend = match entry.remove("scheduler") {
             Some(Value::String(backend)) => backend,
-            Some(_) => {
-                return Err(invalid(format!("{name}.scheduler"), format!("is not a text; known backends: {}", known())));
-            }
-            None => {
-                return Err(invalid(format!("{name}.scheduler"), format!("is missing; known backends: {}", known())));
-            }
+            Some(_) => return Err(invalid(&at, format!("is not a text; known backends: {}", known()))),
+            None => return Err(invalid(&at, format!("is missing; known backends: {}", known()))),
         };
         let Some((_, factory)) = self.factories.iter().find(|(known, _)| known.as_str() == backend) else {
-            return Err(invalid(
-                format!("{name}.scheduler"),
-                format!("{backend:?} is not a backend that is known here; known: {}", known()),
-            ));
+            return Err(invalid(&at, format!("{backend:?} is not a backend that is known here; known: {}", known())));
         };
         let settings = entry.remove(&backend).unwrap_or_else(|| Value::Object(Map::new()));
-        if let Some(other) = entry.keys().next() {
-            return Err(invalid(format!("{name}.{other}"), format!("unknown key; expected scheduler and {backend}")));
+        match entry.keys().next() {
+            Some(other) => {
+                let problem = format!("unknown key; expected scheduler and {backend}");
+                Err(invalid(&format!("{name}.{other}"), problem))
+            }
+            None => Ok((&**factory, settings)),
         }
-        factory.build(settings).await.map_err(|error| {
-            let causes =
-                error.causes().iter().map(|c| fault(&format!("{name}.{backend}.{}", c.path), &*c.problem)).collect();
-            error.with_causes(causes).with_op(OpName::Connect).with_backend(&factory.backend())
-        })
     }
+}
+
+/// The entry of one data centre.
+fn pick(mut config: Value, name: &str) -> Result<Value> {
+    match config.get_mut(name) {
+        Some(entry) => Ok(entry.take()),
+        None => {
+            let known = config.as_object().map(|entries| list(entries.keys())).unwrap_or_default();
+            Err(unknown_datacenter(name, &known))
+        }
+    }
+}
+
+/// Puts a backend's error at its place in the configuration: its settings stand under its name in the data centre.
+fn place(error: Error, name: &str, backend: &BackendName) -> Error {
+    let error = error.with_backend(backend);
+    if error.op().is_some() {
+        return error;
+    }
+    let causes =
+        error.causes().iter().map(|c| Fault::new(format!("{name}.{backend}.{}", c.path), &*c.problem)).collect();
+    error.with_causes(causes).with_op(OpName::Connect)
 }
 
 impl Datacenters {
@@ -178,4 +209,83 @@ fn unknown_datacenter(name: &str, known: &str) -> Error {
 
 fn connect(message: &str, causes: Vec<Fault>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).with_op(OpName::Connect).with_causes(causes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[derive(Debug)]
+    struct Strict;
+
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Settings {
+        #[expect(dead_code, reason = "only read by serde")]
+        limits: Limits,
+    }
+
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Limits {
+        #[expect(dead_code, reason = "only read by serde")]
+        seconds: u32,
+    }
+
+    #[async_trait]
+    impl SchedulerFactory for Strict {
+        fn backend(&self) -> BackendName {
+            BackendName::new("strict").unwrap()
+        }
+
+        async fn build(&self, config: Value) -> Result<Arc<dyn Scheduler>> {
+            parse::<Settings>(config)?;
+            Err(Error::new(ErrorKind::Unavailable, "no server here"))
+        }
+    }
+
+    async fn fails(entry: Value) -> Error {
+        Registry::new().backend(Strict).build(json!({ "east": entry })).await.map(|_| ()).unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn faults_name_their_place_in_the_configuration() {
+        for (entry, path, word) in [
+            (json!({ "scheduler": "kubernets" }), "east.scheduler", "strict"),
+            (json!({}), "east.scheduler", "strict"),
+            (json!({ "scheduler": 1 }), "east.scheduler", "strict"),
+            (json!(1), "east", "scheduler"),
+            (json!({ "scheduler": "strict", "nomad": {} }), "east.nomad", "strict"),
+            (json!({ "scheduler": "strict" }), "east.strict.", "limits"),
+            (
+                json!({ "scheduler": "strict", "strict": { "limits": { "seconds": "x" } } }),
+                "east.strict.limits.seconds",
+                "u32",
+            ),
+            (
+                json!({ "scheduler": "strict", "strict": { "limits": { "minutes": 1 } } }),
+                "east.strict.limits",
+                "minutes",
+            ),
+        ] {
+            let error = fails(entry.clone()).await;
+            assert_eq!((error.kind(), error.op()), (&ErrorKind::InvalidArgument, Some(OpName::Connect)), "{entry}");
+            let [cause] = error.causes() else { panic!("{entry}: {error}") };
+            assert!(cause.path.starts_with(path) && cause.problem.contains(word), "{entry}: {error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_backend_that_cannot_be_reached_is_named() {
+        let error = fails(json!({ "scheduler": "strict", "strict": { "limits": { "seconds": 1 } } })).await;
+        assert_eq!((error.kind(), error.backend().map(BackendName::as_str)), (&ErrorKind::Unavailable, Some("strict")));
+    }
+
+    #[tokio::test]
+    async fn an_unknown_data_centre_is_told_with_the_known_ones() {
+        let error =
+            Registry::new().build_one(json!({ "east": {}, "west": {} }), "north").await.map(|_| ()).unwrap_err();
+        assert!(error.message().contains("east, west"), "{error}");
+    }
 }

@@ -155,8 +155,7 @@ fn replies() {
 fn errors() {
     let new = |kind| Error::new(kind, "because");
     let owner = || Some(OwnerId::new("other").unwrap());
-    let mut fault: Fault = serde_json::from_str(r#"{"path":"name","problem":"it is empty"}"#).unwrap();
-    fault.path = "containers[0].image".into();
+    let fault = Fault::new("containers[0].image", "it is empty");
     golden(
         "errors.json",
         &[

@@ -39,7 +39,8 @@ pub trait Harness: Debug + Send + Sync + 'static {
     /// Runs a case to its end, on a runtime of this harness's choice.
     fn run(&self, case: BoxFuture<'static, Outcome>) -> Outcome;
 
-    /// Makes a world for one case: an empty namespace. Called from within [`run`](Self::run).
+    /// Makes a world for one case: an empty namespace in which instances can be made at once. Called from within
+    /// [`run`](Self::run).
     fn world(&self) -> BoxFuture<'static, Result<Arc<dyn World>, Failure>>;
 }
 
@@ -47,9 +48,11 @@ pub trait Harness: Debug + Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timing {
-    /// A progress deadline, in seconds, that a good rollout keeps easily and a case can afford to wait for.
+    /// A progress deadline, in seconds, that a good rollout keeps easily, one that takes a third of it by itself
+    /// included, and that a case can afford to wait for. At least 4.
     pub patience: u32,
-    /// The longest that anything may take to settle, patience included.
+    /// The longest that anything may take to settle, patience included. At least half a minute: some cases wait for a
+    /// container to be started again a few times.
     pub settle: Duration,
     /// How often a case looks.
     pub poll: Duration,
@@ -66,7 +69,8 @@ impl Timing {
 /// A place for one case: an empty namespace, shared with nobody, and hands that reach behind the scheduler's back.
 #[async_trait]
 pub trait World: Debug + Send + Sync + 'static {
-    /// The namespace.
+    /// The namespace: no other world has it at the same time, and it has at most 60 characters, since the suite makes
+    /// the names of owners from it.
     fn namespace(&self) -> Namespace;
 
     /// A second namespace, equally empty.
@@ -78,17 +82,19 @@ pub trait World: Debug + Send + Sync + 'static {
     /// Does something behind the scheduler's back.
     async fn disturb(&self, target: &Target, disturbance: Disturbance) -> Result<(), Failure>;
 
-    /// Every native object of the namespace that could be ours (not the platform's own), as `Kind/name`, each with a token
-    /// that changes whenever somebody writes its specification or its metadata. Instances are not among them.
+    /// Every native object of the namespace that could be ours (not the platform's own), as `Kind/name`, in order, each
+    /// with a token that changes whenever somebody writes its specification or its metadata; bookkeeping of the
+    /// platform's own controllers does not count. Instances are not among them.
     async fn objects(&self) -> Result<Vec<(String, String)>, Failure>;
 
     /// The ids of the instances in the namespace that have not ended, whosever they are.
     async fn instances(&self) -> Result<Vec<String>, Failure>;
 
-    /// From now on, lets the request number `nth` (from 1) of this world's schedulers meet this fault, once.
+    /// From now on, lets the request number `nth` (from 1) of this world's schedulers meet this fault, once. Takes the
+    /// place of an earlier one that was not met.
     fn inject(&self, nth: u32, fault: Injection);
 
-    /// Whether the last injected fault has been met.
+    /// Whether the last injected fault has been met; if it lets its request take effect, then that has happened.
     fn injected(&self) -> bool;
 }
 
@@ -104,11 +110,12 @@ pub enum Disturbance {
     AddAnnotation,
     /// Somebody deletes the Service.
     RemoveService,
-    /// Somebody makes a workload of this name, with this owner's mark or none.
+    /// Somebody makes a workload of this name, with this owner's mark or none, such that it can be taken over, and with
+    /// no object besides the main one.
     MakeForeign(Option<OwnerId>),
     /// Somebody makes a bare instance whose labels match the workload's selector.
     MakeForeignInstance,
-    /// The node of one of the instances stops answering.
+    /// The node of one of the instances stops answering, for good; there are others.
     LoseNode,
     /// Open watches miss something: the next that they say comes after a gap.
     BreakWatches,

@@ -88,11 +88,13 @@ impl Fate {
         let seconds = after.unwrap_or(1);
         match (fate, after, exit, signal) {
             ("run", None, None, None) => Some(Self::Run),
-            ("slow", Some(after), None, None) => Some(Self::Slow { after }),
+            ("slow", _, None, None) => Some(Self::Slow { after: seconds }),
             ("pull-error", None, None, None) => Some(Self::PullError),
             ("invalid-image", None, None, None) => Some(Self::InvalidImage),
             ("crash", _, None, Some(signal)) => Some(Self::Killed { after: seconds, signal: signal.try_into().ok()? }),
-            ("crash", _, exit, None) => Some(Self::Crash { after: seconds, exit_code: exit.unwrap_or(1).try_into().ok()? }),
+            ("crash", _, exit, None) => {
+                Some(Self::Crash { after: seconds, exit_code: exit.unwrap_or(1).try_into().ok()? })
+            }
             ("oom", _, None, None) => Some(Self::OutOfMemory { after: seconds }),
             ("never-ready", None, None, None) => Some(Self::NeverReady),
             ("stubborn", None, None, None) => Some(Self::Stubborn),
@@ -137,7 +139,7 @@ mod tests {
             assert_eq!(Fate::of_image(&fate.image("x")), fate);
         }
         assert_eq!(Fate::of_image("sim/crash"), Fate::Crash { after: 1, exit_code: 1 });
-        for odd in ["sim/", "sim/fly", "sim/run/after-1", "sim/crash/exit-256", "sim/crash/after-1/after-2", "sim/slow"] {
+        for odd in ["sim/", "sim/fly", "sim/run/after-1", "sim/crash/exit-256", "sim/crash/after-1/after-2"] {
             assert_eq!(Fate::of_image(odd), Fate::InvalidImage, "{odd}");
         }
     }

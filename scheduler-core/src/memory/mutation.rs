@@ -4,11 +4,13 @@ macro_rules! mutations {
     ($($(#[doc = $doc:literal])* $name:ident,)*) => {
         /// A named mistake. Each falsifies one decision and must be caught by the case of the clause that it breaks.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[cfg_attr(not(feature = "mutation"), expect(unreachable_pub, reason = "public only with the feature"))]
         #[non_exhaustive]
         pub enum Mutation {
             $($(#[doc = $doc])* $name,)*
         }
 
+        #[cfg(feature = "mutation")]
         impl Mutation {
             /// Every mutation.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
@@ -111,4 +113,31 @@ mutations! {
     FiltersByLabel,
     /// Clause 17: makes a namespace that is not there.
     MakesNamespace,
+}
+
+/// The mistake that a cluster makes, if any; always none without the feature `mutation`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mutant {
+    #[cfg(feature = "mutation")]
+    mutation: Option<Mutation>,
+}
+
+impl Mutant {
+    #[cfg(feature = "mutation")]
+    pub(super) fn of(mutation: Mutation) -> Self {
+        Self { mutation: Some(mutation) }
+    }
+
+    /// Whether the cluster makes this mistake.
+    #[cfg(feature = "mutation")]
+    pub(super) fn is(self, mutation: Mutation) -> bool {
+        self.mutation == Some(mutation)
+    }
+
+    /// Whether the cluster makes this mistake.
+    #[cfg(not(feature = "mutation"))]
+    #[expect(clippy::unused_self, reason = "the same call with and without the feature")]
+    pub(super) fn is(self, _: Mutation) -> bool {
+        false
+    }
 }

@@ -38,6 +38,13 @@ pub struct Fault {
     pub problem: String,
 }
 
+impl Fault {
+    /// A fault of the field at `path`.
+    pub fn new(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { path: path.into(), problem: problem.into() }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path, self.problem)
@@ -192,7 +199,7 @@ struct Finder {
 
 impl Finder {
     fn add(&mut self, path: impl Into<String>, problem: impl ToString) {
-        self.faults.push(Fault { path: path.into(), problem: problem.to_string() });
+        self.faults.push(Fault::new(path, problem.to_string()));
     }
 
     fn ok<T, E: ToString>(&mut self, path: impl Into<String>, result: Result<T, E>) -> Option<T> {

@@ -1,0 +1,50 @@
+//! The cases, by topic.
+
+use super::Case;
+
+mod cancel;
+mod delete;
+mod diagnosis;
+mod guard;
+mod launch;
+mod ops;
+mod owner;
+mod replicas;
+mod revision;
+mod sequence;
+mod status;
+mod wait;
+mod watch;
+
+/// The list of a topic: for each case its sentence, clause, id, what it needs, and what tries it.
+macro_rules! cases {
+    ($(#[doc = $about:literal] $clause:literal $id:literal $([$($feature:ident),*])? => $body:ident;)*) => {
+        pub(super) const CASES: &[$crate::conformance::Case] = &[$(
+            $crate::conformance::Case {
+                id: $id,
+                clause: $clause,
+                about: $about.trim_ascii_start(),
+                needs: &[$($($crate::Feature::$feature),*)?],
+                body: |ctx| Box::pin($body(ctx)),
+            },
+        )*];
+    };
+}
+use cases;
+
+/// Every topic.
+pub(super) const ALL: &[&[Case]] = &[
+    owner::CASES,
+    guard::CASES,
+    revision::CASES,
+    launch::CASES,
+    replicas::CASES,
+    delete::CASES,
+    status::CASES,
+    diagnosis::CASES,
+    wait::CASES,
+    watch::CASES,
+    cancel::CASES,
+    ops::CASES,
+    sequence::CASES,
+];

@@ -1,0 +1,135 @@
+//! What a scheduler sees of the cluster, in neutral terms.
+
+use super::instance::{Instance, Trouble};
+use super::mutation::Mutation;
+use super::object::MainObject;
+use super::world::World;
+use crate::{Counts, Diagnosis, DiagnosisKind, EventLine, Filter, InstanceState, Observation, OwnerId, Target};
+
+impl World {
+    /// What an owner sees of a workload.
+    pub(super) fn status(&self, target: &Target, me: &OwnerId) -> Option<Observation> {
+        let object = self.workloads.get(target)?;
+        let ours = object.meta.owner.as_ref() == Some(me) || self.mutant.is(Mutation::ShowsForeign);
+        ours.then(|| self.observe(object, me))
+    }
+
+    /// All workloads of an owner that pass a filter, in the order of their targets.
+    pub(super) fn visible(&self, me: &OwnerId, filter: &Filter) -> Vec<Observation> {
+        let ours = |o: &&MainObject| o.meta.owner.as_ref() == Some(me) || self.mutant.is(Mutation::ListsForeign);
+        let first = self.workloads.values().find(ours).map(|o| &o.target.namespace);
+        let here = |o: &&MainObject| !self.mutant.is(Mutation::ListsOneNamespace) || Some(&o.target.namespace) == first;
+        let passes = |o: &&MainObject| self.passes(o, filter);
+        self.workloads.values().filter(ours).filter(here).filter(passes).map(|o| self.observe(o, me)).collect()
+    }
+
+    fn passes(&self, object: &MainObject, filter: &Filter) -> bool {
+        let meta = &object.meta;
+        if self.mutant.is(Mutation::FiltersByLabel) {
+            let label = |marks: &crate::Marks| {
+                marks.iter().map(|(name, text)| (name, crate::mark_label(text))).collect::<Vec<_>>()
+            };
+            let own = label(&meta.marks);
+            let without = Filter { marks: crate::Marks::default(), ..filter.clone() };
+            return label(&filter.marks).iter().all(|wanted| own.contains(wanted))
+                && without.accepts(&object.target, &meta.marks, &meta.labels);
+        }
+        filter.accepts(&object.target, &meta.marks, &meta.labels)
+    }
+
+    fn observe(&self, object: &MainObject, me: &OwnerId) -> Observation {
+        let (mutant, rollout) = (self.mutant, &object.rollout);
+        let owner = object.meta.owner.clone().unwrap_or_else(|| me.clone());
+        let version = object.version(mutant);
+        let mut seen =
+            Observation::new(object.target.clone(), owner, object.incarnation.to_string(), version, self.now);
+        seen.revision = object.revision(mutant);
+        seen.marks = object.meta.marks.clone();
+        seen.labels = object.meta.labels.clone();
+        seen.patience = object.spec.patience;
+        seen.noticed = object.notice_at <= self.now;
+        seen.deleting = object.deleting;
+        seen.completed = rollout.completed || mutant.is(Mutation::CompleteFromStart);
+        seen.gave_up = rollout.gave_up.is_some();
+        seen.counts = Counts::desired(object.spec.replicas);
+        seen.diagnoses = self.diagnoses(object);
+        let mut instances: Vec<_> = object
+            .instances
+            .iter()
+            .filter(|i| i.ending.is_none() || !mutant.is(Mutation::ForgetsTerminating))
+            .map(|i| self.instance(object, i))
+            .collect();
+        if mutant.is(Mutation::CountsForeignInstances) {
+            instances.extend(self.strays.iter().filter(|stray| stray.target == object.target).map(|stray| {
+                let instance = crate::Instance::new(stray.id.clone(), stray.created);
+                crate::Instance { state: InstanceState::Ready, available: true, ..instance }
+            }));
+        }
+        if seen.gave_up && mutant.is(Mutation::TimeoutIsSuccess) {
+            (seen.gave_up, seen.completed) = (false, true);
+            seen.diagnoses.clear();
+            for instance in instances.iter_mut().filter(|i| i.current && i.state != InstanceState::Terminating) {
+                (instance.state, instance.available) = (InstanceState::Ready, true);
+            }
+        }
+        let mut seen = seen.with_instances(instances);
+        // That there was no progress is known since the deadline, not since somebody looked.
+        for diagnosis in seen.diagnoses.iter_mut().filter(|d| d.kind == DiagnosisKind::RolloutDeadline) {
+            diagnosis.since = rollout.gave_up.unwrap_or(diagnosis.since);
+        }
+        seen
+    }
+
+    fn instance(&self, object: &MainObject, instance: &Instance) -> crate::Instance {
+        let mutant = self.mutant;
+        let taken_for_new = mutant.is(Mutation::CountsOldAsReady) && instance.is_ready();
+        let restarts = instance.restarts();
+        crate::Instance {
+            current: instance.is_of(&object.spec.template) || taken_for_new,
+            state: instance.state,
+            available: instance.is_available(object.spec.min_ready, self.now),
+            restarts: if mutant.is(Mutation::RestartsDecrease) { restarts % 2 } else { restarts },
+            since: instance.since,
+            node: instance.node.clone(),
+            address: instance.address.clone(),
+            ..crate::Instance::new(instance.id.clone(), instance.created)
+        }
+    }
+
+    fn diagnoses(&self, object: &MainObject) -> Vec<Diagnosis> {
+        let refused = object.refused.map(|since| {
+            let identity = object.spec.template.identity.as_deref().unwrap_or_default();
+            let message = format!("there is no identity {identity} in {}", object.target.namespace);
+            let mut diagnosis = Diagnosis::new(DiagnosisKind::CreationRefused, since);
+            diagnosis.evidence.events.push(EventLine::new(since, "FailedCreate", message.clone()));
+            diagnosis.message = message;
+            diagnosis
+        });
+        let of_instances = object.instances.iter().filter_map(|instance| {
+            let trouble = instance.trouble.as_ref()?;
+            let current = instance.is_of(&object.spec.template) && instance.ending.is_none();
+            self.diagnosis(instance, trouble, current)
+        });
+        refused.into_iter().chain(of_instances).collect()
+    }
+
+    fn diagnosis(&self, instance: &Instance, trouble: &Trouble, current: bool) -> Option<Diagnosis> {
+        let mutant = self.mutant;
+        if trouble.kind == DiagnosisKind::ImagePull && mutant.is(Mutation::HidesPullError) {
+            return None;
+        }
+        let as_crash = trouble.kind == DiagnosisKind::OutOfMemory && mutant.is(Mutation::OutOfMemoryIsCrash);
+        let kind = if as_crash { DiagnosisKind::CrashLoop } else { trouble.kind };
+        let mut evidence = trouble.evidence.clone();
+        evidence.events.clone_from(&instance.events);
+        evidence.exit_code = evidence.exit_code.filter(|_| !mutant.is(Mutation::ForgetsExitCode));
+        Some(Diagnosis {
+            instance: Some(instance.id.clone()),
+            container: trouble.container.clone(),
+            current,
+            message: trouble.message.clone(),
+            evidence,
+            ..Diagnosis::new(kind, trouble.since)
+        })
+    }
+}

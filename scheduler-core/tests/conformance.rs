@@ -1,0 +1,18 @@
+//! The conformance suite on the memory scheduler, on which no case may be skipped.
+
+use std::sync::Arc;
+
+use scheduler_core::conformance::libtest_mimic::{Arguments, Trial};
+use scheduler_core::conformance::{Harness as _, MemoryHarness, cases, libtest_mimic, trials};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = trials(Arc::new(MemoryHarness::new()));
+    trials.push(Trial::test("nothing-is-skipped", || {
+        let capabilities = MemoryHarness::new().capabilities();
+        let skipped = cases().into_iter().filter_map(|case| Some((case.id(), case.skipped_on(&capabilities)?)));
+        let skipped: Vec<_> = skipped.map(|(id, reason)| format!("{id}: {reason}")).collect();
+        if skipped.is_empty() { Ok(()) } else { Err(skipped.join("\n").into()) }
+    }));
+    libtest_mimic::run(&arguments, trials).exit();
+}

@@ -1,0 +1,98 @@
+//! The suite itself is tested: each named mistake of the memory scheduler is caught by the cases of its clause.
+
+use std::sync::Arc;
+
+use scheduler_core::conformance::libtest_mimic::{self, Arguments, Failed, Trial};
+use scheduler_core::conformance::{Case, Harness, MemoryHarness, cases};
+use scheduler_core::memory::Mutation;
+
+/// Each mistake, the clause that it breaks, and the cases each of which must notice it.
+const CAUGHT_BY: &[(Mutation, u8, &[&str])] = &[
+    (Mutation::ListsForeign, 1, &["owner/list-is-ours"]),
+    (Mutation::ListsOneNamespace, 1, &["owner/list-crosses-namespaces"]),
+    (Mutation::FiltersByLabel, 1, &["owner/filter-by-text"]),
+    (Mutation::ForgetsOwnerOnLaunch, 2, &["guard/owned-refuses-foreign", "guard/owned-refuses-unmarked"]),
+    (Mutation::ForgetsOwnerOnDelete, 2, &["guard/delete-refuses-foreign", "guard/delete-refuses-unmarked"]),
+    (Mutation::ForgetsIfAbsent, 2, &["guard/absent-refuses-ours"]),
+    (Mutation::ForgetsIfVersion, 2, &["guard/version-stale"]),
+    (Mutation::IfVersionCreates, 2, &["guard/version-absent"]),
+    (Mutation::AdoptsInSilence, 2, &["guard/adopt-foreign", "guard/adopt-unmarked"]),
+    (Mutation::DeletesIfAbsent, 2, &["guard/delete-if-absent"]),
+    (Mutation::RevisionCountsReplicas, 3, &["revision/unmoved-by-replicas"]),
+    (Mutation::VersionMissesChange, 3, &["version/moves-with-outside-change"]),
+    (Mutation::VersionSurvivesRecreation, 3, &["version/differs-after-recreation"]),
+    (Mutation::HidesDrift, 4, &["launch/repairs-image"]),
+    (Mutation::IgnoresMissingService, 4, &["launch/makes-missing-object"]),
+    (Mutation::KeepsSurplusService, 4, &["launch/removes-surplus-object"]),
+    (Mutation::RestartsOnRelaunch, 4, &["launch/unchanged-restarts-nothing"]),
+    (Mutation::WritesOnRelaunch, 4, &["launch/unchanged-writes-nothing", "launch/unchanged-when-unhealthy"]),
+    (Mutation::ForeignFieldIsDrift, 4, &["launch/leaves-foreign-fields"]),
+    (Mutation::CallsRollingInPlace, 4, &["launch/update-replaces-instances", "launch/effect-is-true"]),
+    (Mutation::RollsOnScale, 4, &["launch/scale-is-in-place"]),
+    (Mutation::ForgetsHalfLaunch, 4, &["launch/half-is-repaired"]),
+    (Mutation::KeepResetsCount, 5, &["replicas/keep-survives-update"]),
+    (Mutation::ExactlyKeepsCount, 5, &["replicas/exactly-wins"]),
+    (Mutation::DeleteLeaksService, 8, &["delete/leaves-nothing"]),
+    (Mutation::GoneTooEarly, 8, &["delete/waits-for-the-last-instance"]),
+    (Mutation::AbsentIsGone, 8, &["delete/of-absent", "delete/twice"]),
+    (Mutation::LaunchesOntoTerminating, 8, &["delete/launch-onto-terminating"]),
+    (Mutation::DeletesNeighbours, 8, &["delete/leaves-neighbours"]),
+    (Mutation::ErrorIsAbsence, 9, &["status/error-is-not-absence"]),
+    (Mutation::ShowsForeign, 9, &["status/foreign-is-absent"]),
+    (Mutation::CountsForeignInstances, 9, &["status/foreign-instance-not-counted"]),
+    (Mutation::ForgetsTerminating, 9, &["status/old-count-until-ended"]),
+    (Mutation::CountsOldAsReady, 9, &["status/old-are-not-the-new"]),
+    (Mutation::KeepsStaleFailure, 9, &["status/good-after-failed"]),
+    (Mutation::CompleteFromStart, 9, &["status/new-is-not-complete"]),
+    (Mutation::NeverGivesUp, 9, &["status/gives-up"]),
+    (Mutation::TimeoutIsSuccess, 9, &["status/gives-up"]),
+    (Mutation::HidesPullError, 10, &["diagnosis/pull-error"]),
+    (Mutation::OutOfMemoryIsCrash, 10, &["diagnosis/out-of-memory"]),
+    (Mutation::ForgetsExitCode, 10, &["diagnosis/crash-exit-code"]),
+    (Mutation::WatchLosesDelete, 12, &["watch/tells-deletion"]),
+    (Mutation::WatchNeverSyncs, 12, &["watch/snapshot-then-synced"]),
+    (Mutation::WatchHidesRecreation, 12, &["watch/tells-recreation"]),
+    (Mutation::WatchHidesGap, 12, &["watch/gap-converges", "watch/gap-hides-no-deletion"]),
+    (Mutation::RestartsDecrease, 12, &["watch/restarts-never-decrease"]),
+    (Mutation::MakesNamespace, 17, &["namespace/launch-makes-none"]),
+];
+
+fn case(id: &str) -> Result<Case, Failed> {
+    cases().into_iter().find(|case| case.id() == id).ok_or_else(|| format!("there is no case {id}").into())
+}
+
+/// That the case passes without the mistake, and fails with it.
+fn caught(mutation: Mutation, clause: u8, id: &str) -> Result<(), Failed> {
+    let case = case(id)?;
+    if case.clause() != clause {
+        return Err(format!("{id} is of clause {}, and {mutation:?} breaks clause {clause}", case.clause()).into());
+    }
+    let right: Arc<dyn Harness> = Arc::new(MemoryHarness::new());
+    case.run(&right).map_err(|seen| format!("{id} fails without any mistake: {seen}"))?;
+    let wrong: Arc<dyn Harness> = Arc::new(MemoryHarness::mutated(mutation));
+    match case.run(&wrong) {
+        Ok(()) => Err(format!("{mutation:?} is not noticed by {id}").into()),
+        Err(_) => Ok(()),
+    }
+}
+
+fn all_are_listed() -> Result<(), Failed> {
+    for mutation in Mutation::ALL {
+        let times = CAUGHT_BY.iter().filter(|(listed, ..)| listed == mutation).count();
+        if times != 1 {
+            return Err(format!("{mutation:?} is listed {times} times").into());
+        }
+    }
+    Ok(())
+}
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let mut trials = vec![Trial::test("every-mutant-is-listed", all_are_listed)];
+    trials.extend(CAUGHT_BY.iter().map(|(mutation, clause, ids)| {
+        Trial::test(format!("mutant/{mutation:?}"), move || {
+            ids.iter().try_for_each(|id| caught(*mutation, *clause, id))
+        })
+    }));
+    libtest_mimic::run(&arguments, trials).exit();
+}
