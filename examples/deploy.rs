@@ -6,7 +6,7 @@
 //!
 //! Exit code: 0 when all went well, 1 when the rollout failed or did not end in time, 2 when it could not be tried.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -76,10 +76,7 @@ async fn run(arguments: &Arguments) -> Result<bool, Refusal> {
     let config = read_config(&arguments.config)?;
     let registry = Registry::new().backend(MemoryFactory).backend(KubernetesFactory);
     if arguments.render {
-        for object in registry.render(config, &arguments.datacenter, &workload)? {
-            println!("{}", serde_json::to_string_pretty(&object)?);
-        }
-        return Ok(true);
+        return print(&registry.render(config, &arguments.datacenter, &workload)?);
     }
     let scheduler = registry.build_one(config, &arguments.datacenter).await?;
     let guard = if arguments.adopt { Guard::Adopt } else { Guard::IfOwned };
@@ -90,6 +87,18 @@ async fn run(arguments: &Arguments) -> Result<bool, Refusal> {
     } else {
         deploy(&*scheduler, workload, guard, arguments.timeout).await
     }
+}
+
+/// Prints objects, for a pipe too: a reader that has seen enough is no failure.
+fn print(objects: &[Value]) -> Result<bool, Refusal> {
+    let mut out = std::io::stdout().lock();
+    for object in objects {
+        match writeln!(out, "{object:#}") {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => break,
+            written => written?,
+        }
+    }
+    Ok(true)
 }
 
 async fn deploy(s: &dyn Scheduler, workload: CheckedWorkload, guard: Guard, timeout: u64) -> Result<bool, Refusal> {

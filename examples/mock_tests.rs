@@ -26,7 +26,8 @@ enum Deploy {
 impl ControlPlane {
     /// Deploys a release of an app and waits until it is live.
     async fn deploy(&self, app: &str, image: &str) -> Result<Deploy, Error> {
-        let workload = Workload::service("apps", app).replicas(2).progress_deadline(60);
+        // Ready for five seconds counts as up: what crashes right after its start must not pass for live.
+        let workload = Workload::service("apps", app).replicas(2).min_ready(5).progress_deadline(60);
         let workload = workload.container(Container::new("app", image)).check()?;
         let options = WaitOptions::default().total(Duration::from_secs(600));
         let outcome = match self.scheduler.launch_and_wait(Launch::new(workload), &options).await {

@@ -9,7 +9,7 @@
 //! * **one judgement**: a backend reports an [`Observation`]; [`verdict`] decides, equally for all;
 //! * **one [`Error`]**: what was attempted, on what, what the server said, whether to try again, whose fault it is;
 //! * [`memory`]: the reference backend, on a clock that tests can pause;
-//! * [`conformance`]: the suite that holds every backend to the contract of [`Scheduler`];
+//! * `conformance` (a feature): the suite that holds every backend to the contract of [`Scheduler`];
 //! * [`registry`]: data centres by name, from configuration.
 //!
 //! # Example

@@ -60,8 +60,8 @@ pub struct Observation {
     pub paused: bool,
     /// Whether this rollout completed once.
     pub completed: bool,
-    /// Whether the backend gave up on this rollout.
-    pub gave_up: bool,
+    /// Since when the backend has given up on this rollout.
+    pub gave_up: Option<Timestamp>,
     /// How many instances of what there are.
     pub counts: Counts,
     /// What is wrong, of current instances first.
@@ -185,7 +185,7 @@ impl Observation {
             deleting: false,
             paused: false,
             completed: false,
-            gave_up: false,
+            gave_up: None,
             counts: Counts::default(),
             diagnoses: Vec::new(),
             instances: Vec::new(),
@@ -216,7 +216,7 @@ impl Observation {
             counts.available += u32::from(ready && i.available);
             counts.starting += u32::from(!ready && i.restarts == 0 && young);
             let known = self.diagnoses.iter().any(|d| d.instance.as_ref() == Some(&i.id));
-            let long = self.gave_up || self.at.since(i.since) >= patience;
+            let long = self.gave_up.is_some() || self.at.since(i.since) >= patience;
             if i.state == InstanceState::Running && !known && long {
                 self.diagnoses.push(Diagnosis {
                     instance: Some(i.id.clone()),
@@ -224,8 +224,10 @@ impl Observation {
                 });
             }
         }
-        if self.gave_up && !self.diagnoses.iter().any(|d| d.current) {
-            self.diagnoses.push(Diagnosis::new(DiagnosisKind::RolloutDeadline, self.at));
+        if let Some(since) = self.gave_up
+            && !self.diagnoses.iter().any(|d| d.current)
+        {
+            self.diagnoses.push(Diagnosis::new(DiagnosisKind::RolloutDeadline, since));
         }
         self.diagnoses.sort_by(|a, b| (!a.current, a.kind, &a.instance).cmp(&(!b.current, b.kind, &b.instance)));
         self.instances = instances;

@@ -13,8 +13,8 @@ use crate::watch::WatchItem;
 
 /// A scheduler.
 ///
-/// Models hold an `Arc<dyn Scheduler>`; backends implement it. The contract below is what the
-/// [conformance suite](https://docs.rs/scheduler-core) checks, and is the same for every backend.
+/// Models hold an `Arc<dyn Scheduler>`; backends implement it. The contract below is the same for every backend, and the
+/// suite in `conformance` checks it.
 ///
 /// # For all operations
 ///

@@ -93,7 +93,7 @@ pub fn verdict(seen: &Observation) -> Verdict {
     }
     let beyond = |d: &crate::Diagnosis| !d.kind.recoverable() || seen.at.since(d.since) >= seen.patience.duration();
     let hopeless = counts.desired > 0 && counts.ready == 0 && seen.diagnoses.iter().any(|d| d.current && beyond(d));
-    if seen.gave_up || hopeless {
+    if seen.gave_up.is_some() || hopeless {
         return Verdict::Failed;
     }
     let missing = counts.desired.saturating_sub(counts.ready);
@@ -170,13 +170,13 @@ mod tests {
 
     #[test]
     fn deletion_comes_before_everything() {
-        let all = |s: &mut Observation| (s.deleting, s.noticed, s.gave_up) = (true, false, true);
+        let all = |s: &mut Observation| (s.deleting, s.noticed, s.gave_up) = (true, false, Some(NOW));
         assert_eq!(with(all, ready(2)).verdict(), Verdict::Deleting);
     }
 
     #[test]
     fn what_the_backend_said_before_it_noticed_is_no_evidence() {
-        let stale = |s: &mut Observation| (s.noticed, s.gave_up) = (false, true);
+        let stale = |s: &mut Observation| (s.noticed, s.gave_up) = (false, Some(NOW));
         assert_eq!(with(stale, ready(2)).verdict(), Verdict::Progressing(Waiting::Unnoticed));
     }
 
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(with(trouble(DiagnosisKind::ImagePull, 59), pending()).verdict(), never);
         assert_eq!(with(trouble(DiagnosisKind::ImagePull, 60), pending()).verdict(), Verdict::Failed);
         assert_eq!(with(trouble(DiagnosisKind::InvalidImage, 0), pending()).verdict(), Verdict::Failed);
-        assert_eq!(with(|s| s.gave_up = true, ready(1)).verdict(), Verdict::Failed);
+        assert_eq!(with(|s| s.gave_up = Some(NOW), ready(1)).verdict(), Verdict::Failed);
         // One that is ready keeps it from being hopeless; and what concerns old instances only does not count.
         let one = vec![instance("a", InstanceState::Starting), instance("r", InstanceState::Ready)];
         assert_eq!(with(trouble(DiagnosisKind::ImagePull, 600), one).verdict(), never);

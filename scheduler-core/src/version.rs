@@ -76,8 +76,8 @@ impl fmt::Debug for Revision {
 
 /// An opaque token for compare-and-set, made by a backend and given back to it.
 ///
-/// It changes with every change that somebody made to the main object; it may also change without one, but never misses
-/// one.
+/// It changes whenever anybody changes what launch writes into the main object; it may also change without that, but
+/// never misses it.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Version(String);

@@ -3,6 +3,8 @@
 //! Each file in `tests/golden` must be read as the value here, and the value be written as the file, by this version of
 //! the library and by every later one. A new field is added with a default; a new value goes into a new entry.
 
+#![allow(clippy::panic, clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;

@@ -310,6 +310,11 @@ impl Ctx {
     }
 }
 
+/// That an operation went on beyond any belief.
+pub(super) fn too_many_requests() -> Outcome {
+    Err(Failure(format!("the operation sends more than {MOST_REQUESTS} requests")))
+}
+
 /// A workload of the suite's own, checked. It may have extensions for any backend.
 pub(super) fn checked(workload: Workload) -> Result<CheckedWorkload, Failure> {
     CheckedWorkload::try_from(workload).map_err(|e| Failure(e.to_string()))
@@ -339,7 +344,7 @@ pub(super) fn brief(seen: &Observation) -> String {
     let instances: Vec<String> =
         seen.instances.iter().map(|i| format!("{} {:?} current={}", i.id, i.state, i.current)).collect();
     format!(
-        "{} {} {} (noticed={} completed={} gave_up={}) {:?} diagnoses={diagnoses:?} instances={instances:?}",
+        "{} {} {} (noticed={} completed={} gave_up={:?}) {:?} diagnoses={diagnoses:?} instances={instances:?}",
         seen.target,
         seen.version,
         seen.verdict(),

@@ -50,7 +50,7 @@ impl World {
         seen.noticed = object.notice_at <= self.now;
         seen.deleting = object.deleting;
         seen.completed = rollout.completed || mutant.is(Mutation::CompleteFromStart);
-        seen.gave_up = rollout.gave_up.is_some();
+        seen.gave_up = rollout.gave_up;
         seen.counts = Counts::desired(object.spec.replicas);
         seen.diagnoses = self.diagnoses(object);
         let mut instances: Vec<_> = object
@@ -65,19 +65,14 @@ impl World {
                 crate::Instance { state: InstanceState::Ready, available: true, ..instance }
             }));
         }
-        if seen.gave_up && mutant.is(Mutation::TimeoutIsSuccess) {
-            (seen.gave_up, seen.completed) = (false, true);
+        if seen.gave_up.is_some() && mutant.is(Mutation::TimeoutIsSuccess) {
+            (seen.gave_up, seen.completed) = (None, true);
             seen.diagnoses.clear();
             for instance in instances.iter_mut().filter(|i| i.current && i.state != InstanceState::Terminating) {
                 (instance.state, instance.available) = (InstanceState::Ready, true);
             }
         }
-        let mut seen = seen.with_instances(instances);
-        // That there was no progress is known since the deadline, not since somebody looked.
-        for diagnosis in seen.diagnoses.iter_mut().filter(|d| d.kind == DiagnosisKind::RolloutDeadline) {
-            diagnosis.since = rollout.gave_up.unwrap_or(diagnosis.since);
-        }
-        seen
+        seen.with_instances(instances)
     }
 
     fn instance(&self, object: &MainObject, instance: &Instance) -> crate::Instance {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::cases;
-use crate::conformance::ctx::{Ctx, MOST_REQUESTS, check, check_eq, checked, refused};
-use crate::conformance::{Failure, Injection, Outcome};
+use crate::conformance::ctx::{Ctx, MOST_REQUESTS, check, check_eq, checked, refused, too_many_requests};
+use crate::conformance::{Injection, Outcome};
 use crate::{Change, Delete, ErrorKind, Guard, Launch, Verdict, Workload};
 
 cases! {
@@ -20,10 +20,6 @@ cases! {
     19 "cancel/no-task-is-left" => no_task_is_left;
     /// An operation ends by its own time limit, and the next one repairs.
     19 "cancel/time-limit" => time_limit;
-}
-
-fn too_many<T>() -> Result<T, Failure> {
-    Err(Failure(format!("the operation sends more than {MOST_REQUESTS} requests")))
 }
 
 /// Drops a launch at each of its requests in turn, and checks that the next one completes it. It starts from nothing, or
@@ -50,7 +46,7 @@ async fn dropped_launch(ctx: &Ctx, start: Option<Workload>, wanted: Workload) ->
             return Ok(());
         }
     }
-    too_many()
+    too_many_requests()
 }
 
 async fn launch(ctx: Ctx) -> Outcome {
@@ -73,7 +69,7 @@ async fn launch_then_delete(ctx: Ctx) -> Outcome {
             return Ok(());
         }
     }
-    too_many()
+    too_many_requests()
 }
 
 async fn delete(ctx: Ctx) -> Outcome {
@@ -90,7 +86,7 @@ async fn delete(ctx: Ctx) -> Outcome {
             return Ok(());
         }
     }
-    too_many()
+    too_many_requests()
 }
 
 async fn no_task_is_left(ctx: Ctx) -> Outcome {

@@ -1,7 +1,7 @@
 //! Clause 8: delete, step by step.
 
 use super::cases;
-use crate::conformance::ctx::{Ctx, MOST_REQUESTS, check, check_eq, error_of};
+use crate::conformance::ctx::{Ctx, MOST_REQUESTS, check, check_eq, error_of, too_many_requests};
 use crate::conformance::{Disturbance, Failure, Injection, Outcome};
 use crate::memory::Fate;
 use crate::{Change, Conflict, Deleted, ErrorKind, Guard, Retry, Target, Verdict};
@@ -131,7 +131,7 @@ async fn takes_half_a_launch(ctx: Ctx) -> Outcome {
             return Ok(());
         }
     }
-    Err(Failure(format!("a launch sends more than {MOST_REQUESTS} requests")))
+    too_many_requests()
 }
 
 /// Lets each request of a delete's first step meet the fault in turn.
@@ -156,7 +156,7 @@ async fn half(ctx: &Ctx, fault: Injection) -> Outcome {
             return Ok(());
         }
     }
-    Err(Failure(format!("a delete sends more than {MOST_REQUESTS} requests")))
+    too_many_requests()
 }
 
 async fn half_is_completed(ctx: Ctx) -> Outcome {

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::cases;
-use crate::conformance::ctx::{Ctx, MOST_REQUESTS, check, check_eq, checked, error_of, ids, refused};
+use crate::conformance::ctx::{
+    Ctx, MOST_REQUESTS, check, check_eq, checked, error_of, ids, refused, too_many_requests,
+};
 use crate::conformance::{Disturbance, Failure, Injection, Outcome};
 use crate::memory::Fate;
 use crate::{
@@ -300,7 +302,7 @@ async fn half(ctx: &Ctx, fault: Injection, start: Option<Workload>, wanted: Work
         ctx.healthy("web").await?;
         check_eq!(ctx.launch(wanted.clone()).await?.change, Change::Unchanged, "the launch after that");
     }
-    Err(Failure(format!("a launch sends more than {MOST_REQUESTS} requests")))
+    too_many_requests()
 }
 
 async fn half_is_repaired(ctx: Ctx) -> Outcome {

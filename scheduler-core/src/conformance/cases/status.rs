@@ -97,7 +97,11 @@ async fn healthy(ctx: Ctx) -> Outcome {
         [2, 2, 2, 2, 2, 0, 0],
         "desired, live, updated, ready, available, starting, old"
     );
-    check!(seen.noticed && seen.completed && !seen.gave_up && !seen.deleting && !seen.paused, "{}", brief(&seen));
+    check!(
+        seen.noticed && seen.completed && seen.gave_up.is_none() && !seen.deleting && !seen.paused,
+        "{}",
+        brief(&seen)
+    );
     check_eq!(seen.diagnoses, [], "the diagnoses");
     check_eq!(seen.instances.len(), 2, "the number of instances");
     check!(seen.instances.iter().all(|i| i.current && i.state == InstanceState::Ready), "{}", brief(&seen));
@@ -254,7 +258,7 @@ async fn failing_update_keeps_serving(ctx: Ctx) -> Outcome {
 async fn good_after_failed(ctx: Ctx) -> Outcome {
     ctx.launch(ctx.fated("web", Fate::PullError)).await?;
     // Failed is one thing, given up by the platform another: both must be forgotten.
-    ctx.settle("web", "given up", |seen| Ok(seen.gave_up && seen.verdict() == Verdict::Failed)).await?;
+    ctx.settle("web", "given up", |seen| Ok(seen.gave_up.is_some() && seen.verdict() == Verdict::Failed)).await?;
     let slow = ctx.with_fate(ctx.service("web"), Fate::Slow { after: ctx.timing().patience / 3 }, "2");
     ctx.launch(slow).await?;
     ctx.settle("web", "healthy", |seen| {
@@ -274,7 +278,7 @@ async fn gives_up(ctx: Ctx) -> Outcome {
     };
     let failed = ctx.settle("web", "given up", |seen| {
         never_good(seen)?;
-        Ok(seen.gave_up)
+        Ok(seen.gave_up.is_some())
     });
     check_eq!(failed.await?.verdict(), Verdict::Failed, "the verdict");
     // It stays so.
