@@ -155,3 +155,17 @@ async fn vendors_mark_their_versions() {
     let version = Client::new(kube::Client::new(service, "default")).version().await.unwrap();
     assert_eq!((version.major, version.minor), (1, 33));
 }
+
+#[tokio::test]
+async fn a_list_tells_the_servers_clock_of_its_first_page() {
+    let at = |date: &str, token: &str| {
+        let body = json!({"metadata": {"continue": token}, "items": []}).to_string();
+        Reply::new(200, &[("Content-Type", "application/json"), ("Date", date)], &body)
+    };
+    let server =
+        Server::start([at("Sun, 06 Nov 1994 08:49:37 GMT", "more"), at("Sun, 06 Nov 1994 08:49:39 GMT", "")]).await;
+    let list = server.client().await.list::<Value>(&Resource::POD, None, &ListOptions::new()).await.unwrap();
+    let seconds = list.served_at.unwrap().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    // RFC 9110 §5.6.7 has this date as its example; `date -d` gives the number.
+    assert_eq!(seconds, 784_111_777);
+}

@@ -238,3 +238,26 @@ async fn what_is_no_absence() {
         assert_eq!((error.kind(), error.effect()), (expected, Effect::Refused), "{answer}");
     }
 }
+
+#[tokio::test]
+async fn moved_claims_are_guarded_like_an_apply() {
+    let stored = json!({"metadata": {"resourceVersion": "65"}});
+    let claims = json!([{"manager": "tester", "operation": "Apply"}]);
+    let server = Server::start([
+        Reply::value(&stored),
+        Reply::json(409, recorded::MODIFIED),
+        Reply::json(422, recorded::UID_IMMUTABLE),
+    ])
+    .await;
+    let client = server.client().await;
+    let send = || client.set_managed_fields(&Resource::DEPLOYMENT, Some("shop"), "web", claims.clone(), "u-1", "64");
+    assert_eq!(send().await.unwrap(), stored);
+    for _ in 0..2 {
+        let error = send().await.unwrap_err();
+        assert_eq!((error.kind(), error.effect()), (ErrorKind::Conflict, Effect::Refused));
+    }
+    let request = &server.requests()[0];
+    assert_eq!(request.line(), "PATCH /apis/apps/v1/namespaces/shop/deployments/web");
+    assert_eq!(request.header("content-type"), Some("application/merge-patch+json"));
+    assert_eq!(request.json(), json!({"metadata": {"uid": "u-1", "resourceVersion": "64", "managedFields": claims}}));
+}
