@@ -50,8 +50,18 @@ pub trait Scheduler: Debug + Send + Sync + 'static {
     /// * [`NotFound`](crate::ErrorKind::NotFound): the namespace does not exist.
     /// * [`InvalidArgument`](crate::ErrorKind::InvalidArgument): the server refuses fields; the causes name ours.
     ///
-    /// # After an error
-    /// Part of the objects may be made; the next launch repairs that, and a delete takes it away.
+    /// # Idempotency
+    /// A second launch of the same workload is [`Unchanged`](crate::Change::Unchanged). One that is repeated because the
+    /// answer was lost finds its own effect: under [`Guard::IfAbsent`](crate::Guard::IfAbsent) and
+    /// [`Guard::IfVersion`](crate::Guard::IfVersion) that is refused, hence their [`retry`](Error::retry) asks for a new
+    /// look first.
+    ///
+    /// # Cancel safety
+    /// When it is dropped, or ends with an error, part of the objects may be made; the next launch repairs that, and a
+    /// delete takes it away.
+    ///
+    /// # Cost
+    /// Reads of each native object, and one write for each that differs; each backend's scheduler says how many.
     async fn launch(&self, op: Launch) -> Result<Launched>;
 
     /// Takes away what launch made, and nothing else, one step further at each call.
@@ -63,6 +73,16 @@ pub trait Scheduler: Debug + Send + Sync + 'static {
     /// # Errors
     /// As [`launch`](Self::launch); [`Guard::IfAbsent`](crate::Guard::IfAbsent) is an invalid argument. "May not look" and
     /// "could not ask" are errors and never `WasAbsent`.
+    ///
+    /// # Idempotency
+    /// Call it until it does not answer [`Deleting`](Deleted::Deleting). What is being deleted already goes on, whatever
+    /// version the guard names.
+    ///
+    /// # Cancel safety
+    /// When it is dropped, or ends with an error, part of the objects may be gone; the next delete takes the rest.
+    ///
+    /// # Cost
+    /// Reads of what there is, and one write for each native object that is not being deleted yet.
     async fn delete(&self, op: Delete) -> Result<Deleted>;
 
     /// How a workload is. Reads only.
@@ -73,19 +93,39 @@ pub trait Scheduler: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// When it could not be asked, or may not be.
+    ///
+    /// # Idempotency, cancel safety
+    /// It changes nothing, and can be dropped and repeated at will.
+    ///
+    /// # Cost
+    /// A fixed number of requests for one workload, however many instances it has, but for the pages of long lists.
+    /// [`Detail::Evidence`](crate::Detail::Evidence) may cost more.
     async fn status(&self, op: Status) -> Result<Found>;
 
     /// All of our workloads that pass the filter, across namespaces unless it names one. Reads only.
     ///
     /// # Errors
     /// When it could not be asked, or may not be; never a part of the list without an error.
+    ///
+    /// # Idempotency, cancel safety
+    /// It changes nothing, and can be dropped and repeated at will.
+    ///
+    /// # Cost
+    /// A fixed number of requests, however many workloads there are, but for the pages of long lists.
     async fn list(&self, op: List) -> Result<Listed>;
 
     /// What happens to our workloads, level-triggered: see [`WatchItem`].
     ///
     /// Folding the items ([`WatchState`](crate::WatchState)) always converges to what [`list`](Self::list) answers. An
     /// error is an item; the stream goes on after it unless its [`retry`](Error::retry) is
-    /// [`Never`](crate::Retry::Never), and ends only then. Nothing is sent before it is first polled; dropping it ends it.
+    /// [`Never`](crate::Retry::Never), and ends only then.
+    ///
+    /// # Cancel safety
+    /// Nothing is sent before it is first polled, and dropping it ends everything. A stream that is not polled may miss
+    /// states in between, and never a deletion.
+    ///
+    /// # Cost
+    /// As [`list`](Self::list) at the start and after each gap; then only what the server sends.
     fn watch(&self, op: Watch) -> BoxStream<'static, Result<WatchItem>> {
         drop(op);
         let error =
@@ -97,6 +137,9 @@ pub trait Scheduler: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// When it could not be reached, or refuses us.
+    ///
+    /// # Cost
+    /// One request. It can be dropped and repeated at will.
     async fn ping(&self, op: Ping) -> Result<Pong> {
         drop(op);
         Err(Error::unsupported(OpName::Ping, "this backend has no ping").with_backend(self.capabilities().backend()))

@@ -57,6 +57,20 @@ const CAUGHT_BY: &[(Mutation, u8, &[&str])] = &[
     (Mutation::MakesNamespace, 17, &["namespace/launch-makes-none"]),
 ];
 
+/// What generated sequences must notice as well: at least one of those in the suite.
+const CAUGHT_BY_SEQUENCES: &[Mutation] = &[
+    Mutation::RevisionCountsReplicas,
+    Mutation::HidesDrift,
+    Mutation::IgnoresMissingService,
+    Mutation::KeepsSurplusService,
+    Mutation::KeepResetsCount,
+    Mutation::ExactlyKeepsCount,
+    Mutation::DeleteLeaksService,
+    Mutation::DeletesNeighbours,
+    Mutation::KeepsStaleFailure,
+    Mutation::TimeoutIsSuccess,
+];
+
 fn case(id: &str) -> Result<Case, Failed> {
     cases().into_iter().find(|case| case.id() == id).ok_or_else(|| format!("there is no case {id}").into())
 }
@@ -74,6 +88,15 @@ fn caught(mutation: Mutation, clause: u8, id: &str) -> Result<(), Failed> {
         Ok(()) => Err(format!("{mutation:?} is not noticed by {id}").into()),
         Err(_) => Ok(()),
     }
+}
+
+fn caught_by_sequences(mutation: Mutation) -> Result<(), Failed> {
+    let wrong: Arc<dyn Harness> = Arc::new(MemoryHarness::mutated(mutation));
+    let mut sequences = cases().into_iter().filter(|case| case.id().starts_with("sequence/"));
+    if sequences.any(|case| case.run(&wrong).is_err()) {
+        return Ok(());
+    }
+    Err(format!("{mutation:?} is not noticed by any generated sequence").into())
 }
 
 fn all_are_listed() -> Result<(), Failed> {
@@ -94,5 +117,10 @@ fn main() {
             ids.iter().try_for_each(|id| caught(*mutation, *clause, id))
         })
     }));
+    trials.extend(
+        CAUGHT_BY_SEQUENCES
+            .iter()
+            .map(|mutation| Trial::test(format!("sequences/{mutation:?}"), move || caught_by_sequences(*mutation))),
+    );
     libtest_mimic::run(&arguments, trials).exit();
 }

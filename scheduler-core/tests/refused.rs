@@ -2,6 +2,8 @@
 //!
 //! Operations take a `CheckedWorkload` only, which these never become.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+
 use scheduler_core::{CheckedWorkload, Workload};
 use serde_json::{Value, json};
 

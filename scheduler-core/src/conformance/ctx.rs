@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep};
 use super::{Disturbance, Failure, Harness, Injection, Outcome, Timing, World};
 use crate::memory::Fate;
 use crate::{
-    CheckedWorkload, Container, Delete, Deleted, Detail, Error, ErrorKind, FromOps, Guard, Launch, Launched,
-    Observation, OpService, OwnerId, Probe, Result as OpResult, Scheduler, Status, Target, Verdict, Workload,
+    CheckedWorkload, Container, Delete, Deleted, Detail, Error, ErrorKind, FromOps, Guard, InstanceState, Launch,
+    Launched, Observation, OpService, OwnerId, Probe, Result as OpResult, Scheduler, Status, Target, Verdict, Workload,
 };
 
 /// The most requests that an operation is believed to take.
@@ -333,9 +333,10 @@ pub(super) fn error_of<T: Debug>(what: &str, result: OpResult<T>) -> Result<Erro
     }
 }
 
-/// The ids of the instances that were seen.
+/// The ids of the instances that were seen and have not ended.
 pub(super) fn ids(seen: &Observation) -> BTreeSet<String> {
-    seen.instances.iter().map(|instance| instance.id.clone()).collect()
+    let living = seen.instances.iter().filter(|instance| instance.state != InstanceState::Ended);
+    living.map(|instance| instance.id.clone()).collect()
 }
 
 /// An observation in a line.

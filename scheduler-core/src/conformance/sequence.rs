@@ -263,9 +263,7 @@ impl Tracer {
         self.revisions.push(launched);
         let at_rest = |verdict| matches!(verdict, Verdict::Healthy | Verdict::Failed);
         let seen = self.ctx.look(name, "at rest", |seen| Ok(seen.is_none_or(|seen| at_rest(seen.verdict())))).await?;
-        // Whether the revision still holds once somebody else changed the image, backends need not know.
         let told = seen.as_ref().and_then(|seen| seen.revision.clone());
-        let told = told.filter(|_| !matches!(step, Step::Disturb(_, Outside::SetImage)));
         Ok(Record {
             revision: told.and_then(|told| self.revisions.iter().position(|known| known.as_ref() == Some(&told))),
             desired: seen.as_ref().map(|seen| seen.counts.desired),

@@ -93,7 +93,7 @@ async fn invalid_image(ctx: Ctx) -> Outcome {
     ctx.launch(ctx.fated("web", Fate::InvalidImage).progress_deadline(ctx.long_patience())).await?;
     let (seen, found) = diagnosed(&ctx, "web", DiagnosisKind::InvalidImage, |_| true).await?;
     names_container(&seen, &found, "main")?;
-    check_eq!(seen.verdict(), Verdict::Failed, "the verdict");
+    ctx.verdict("web", Verdict::Failed).await?;
     Ok(())
 }
 

@@ -14,6 +14,8 @@ cases! {
     3 "revision/unmoved-by-replicas" => unmoved_by_replicas;
     /// Anything else that changes moves the revision.
     3 "revision/moves-with-content" => moves_with_content;
+    /// What somebody else changed is of no revision, until a launch repairs it.
+    3 "revision/none-after-outside-change" => none_after_outside_change;
     /// The version never misses somebody else's change.
     3 "version/moves-with-outside-change" [CompareAndSet] => moves_with_outside_change;
     /// What is made anew never has a version that the last one had.
@@ -67,6 +69,15 @@ async fn moves_with_content(ctx: Ctx) -> Outcome {
         check_eq!(ctx.seen("web").await?.revision, Some(revision.clone()), "the revision in the status");
         seen.push(revision);
     }
+    Ok(())
+}
+
+async fn none_after_outside_change(ctx: Ctx) -> Outcome {
+    let launched = ctx.launch(ctx.idle("web")).await?.revision;
+    ctx.disturb("web", Disturbance::SetImage(ctx.image("drift"))).await?;
+    check_eq!(ctx.seen("web").await?.revision, None, "the revision after an outside change of the image");
+    ctx.launch(ctx.idle("web")).await?;
+    check_eq!(ctx.seen("web").await?.revision, Some(launched), "the revision after the repair");
     Ok(())
 }
 
