@@ -339,8 +339,8 @@ async fn restarts_never_decrease(ctx: Ctx) -> Outcome {
     watcher
         .until("telling of two restarts", |w| {
             let diagnoses = w.state.iter().flat_map(|seen| &seen.diagnoses);
-            let told = diagnoses.filter_map(|d| Some((d.instance.as_deref()?, d.evidence.restarts?)));
-            failed = told.map(|(id, now)| restarts.note(id, now)).collect();
+            let mut told = diagnoses.filter_map(|d| Some((d.instance.as_deref()?, d.evidence.restarts?)));
+            failed = told.try_for_each(|(id, now)| restarts.note(id, now));
             failed.is_err() || restarts.most() >= 2
         })
         .await?;
