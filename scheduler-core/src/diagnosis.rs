@@ -194,7 +194,7 @@ impl fmt::Display for Diagnosis {
         let seen = [
             e.exit_code.map(|code| format!("exit code {code}")),
             e.signal.map(|signal| format!("signal {signal}")),
-            e.restarts.map(|count| format!("{count} restarts")),
+            e.restarts.filter(|count| *count > 0).map(|count| format!("{count} restarts")),
         ];
         let seen: Vec<String> = seen.into_iter().flatten().collect();
         if !seen.is_empty() {
