@@ -1,1 +1,57 @@
-//! TODO
+//! Interprets the scheduling algebra of [`scheduler_core`] on Kubernetes.
+//!
+//! ```no_run
+//! use scheduler_core::{Container, Launch, OwnerId, Scheduler as _, Workload};
+//! use scheduler_k8s::KubernetesScheduler;
+//! use scheduler_k8s::client::ConnectOptions;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let owner = OwnerId::new("platform")?;
+//! let scheduler = KubernetesScheduler::connect(ConnectOptions::kubeconfig().context("staging"), owner).await?;
+//! let web = Workload::service("shop", "web").container(Container::new("web", "shop/web:1").port("http", 8080)).check()?;
+//! let launched = scheduler.launch(Launch::new(web)).await?;
+//! println!("{}", launched.change);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Rooms
+//!
+//! * [`render`]: a [`Workload`](scheduler_core::Workload) as a Deployment and a Service. Pure; prints without a server.
+//! * [`observe`]: native objects as an [`Observation`](scheduler_core::Observation). Pure.
+//! * [`KubernetesScheduler`]: the interpreter, thin, over the [`client`].
+//!
+//! # What tells that an object is ours
+//!
+//! The label `scheduler/owner`, beside `scheduler/target` (the workload's name) and the marks. Objects are found by name and
+//! by these labels, so that no list of them has to be kept: what half a launch or half a delete left is found too.
+
+mod claims;
+mod compare;
+mod config;
+mod error;
+mod fields;
+mod interpreter;
+mod labels;
+mod observe;
+mod render;
+
+pub use scheduler_k8s_client as client;
+
+pub use config::{KubernetesConfig, KubernetesFactory};
+pub use interpreter::KubernetesScheduler;
+pub use observe::{NativeObjects, observe};
+pub use render::{KubernetesExtension, RenderContext, Rendered, render};
+
+use scheduler_core::BackendName;
+
+/// The backend's name in configuration files and in a workload's `extensions`.
+pub const BACKEND: &str = "kubernetes";
+
+/// The field manager by which objects are applied.
+pub const MANAGER: &str = "scheduler";
+
+#[expect(clippy::expect_used, reason = "the name is a constant, and a test reads it")]
+fn backend() -> BackendName {
+    BackendName::new(BACKEND).expect("a backend's name")
+}

@@ -1,0 +1,273 @@
+//! The conformance suite of the core on a real Kubernetes API server, with real controllers and simulated kubelets.
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "this is a test, which clippy cannot tell without #[test]"
+)]
+
+mod support;
+
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use libtest_mimic::{Arguments, Completion};
+use scheduler_core::conformance::{Case, Disturbance, Failure, Harness, Injection, Outcome, Timing, World, cases};
+use scheduler_core::memory::Fate;
+use scheduler_core::{BackendName, Capabilities, Namespace, OwnerId, Role, Scheduler, Target, Workload};
+use scheduler_k8s::KubernetesScheduler;
+use scheduler_k8s::client::Client;
+use scheduler_k8s_testbed::{LazyTestbed, Testbed, User};
+use serde_json::{Value, json};
+use support::fault::Faults;
+use support::{RUNTIME, TESTBED};
+
+/// The one case that ends a node for good, on a control plane of its own.
+const LOSES_A_NODE: &str = "status/lost-node-recovers";
+static OTHER_TESTBED: LazyTestbed = LazyTestbed::new();
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Cases wait most of the time.
+    arguments.test_threads.get_or_insert(8);
+    let trials = cases().into_iter().map(trial).collect();
+    let code = support::run(&arguments, trials);
+    RUNTIME.block_on(OTHER_TESTBED.stop());
+    code
+}
+
+fn trial(case: Case) -> libtest_mimic::Trial {
+    let testbed = if case.id() == LOSES_A_NODE { &OTHER_TESTBED } else { &TESTBED };
+    let harness: Arc<dyn Harness> = Arc::new(KubernetesHarness { testbed });
+    support::gated(case.id(), move || match case.skipped_on(&harness.capabilities()) {
+        Some(reason) => Ok(Completion::ignored_with(reason)),
+        None => case.run(&harness).map(|()| Completion::Completed).map_err(Into::into),
+    })
+}
+
+#[derive(Debug)]
+struct KubernetesHarness {
+    testbed: &'static LazyTestbed,
+}
+
+impl Harness for KubernetesHarness {
+    fn capabilities(&self) -> Capabilities {
+        // Without a server: what the servers of the testbed can do.
+        Capabilities::all(BackendName::new("kubernetes").unwrap())
+    }
+
+    fn fate(&self, mut workload: Workload, fate: Fate, tag: &str) -> Workload {
+        for container in workload.containers.iter_mut().filter(|container| container.role == Role::Main) {
+            container.image = fate.image(tag);
+        }
+        workload
+    }
+
+    fn timing(&self) -> Timing {
+        Timing::new(12, Duration::from_secs(90), Duration::from_millis(100))
+    }
+
+    fn run(&self, case: BoxFuture<'static, Outcome>) -> Outcome {
+        RUNTIME.block_on(case)
+    }
+
+    fn world(&self) -> BoxFuture<'static, Result<Arc<dyn World>, Failure>> {
+        let testbed = self.testbed;
+        async move {
+            let testbed = testbed.get().await.map_err(failure)?;
+            let namespace =
+                Namespace::new(testbed.create_namespace("case").await.map_err(failure)?).map_err(failure)?;
+            let world: Arc<dyn World> = Arc::new(KubernetesWorld { testbed, namespace, faults: Faults::new() });
+            Ok(world)
+        }
+        .boxed()
+    }
+}
+
+fn failure(error: impl ToString) -> Failure {
+    Failure(error.to_string())
+}
+
+#[derive(Debug)]
+struct KubernetesWorld {
+    testbed: &'static Testbed,
+    namespace: Namespace,
+    faults: Faults,
+}
+
+impl KubernetesWorld {
+    /// kubectl in this world's namespace, as somebody else.
+    fn kubectl(&self) -> Command {
+        let mut command = self.testbed.kubectl();
+        command.args(["--namespace", self.namespace.as_str()]);
+        command
+    }
+
+    async fn run(&self, mut command: Command) -> Result<String, Failure> {
+        let output = tokio::task::spawn_blocking(move || command.output()).await.map_err(failure)?.map_err(failure)?;
+        if output.status.success() {
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        } else {
+            Err(Failure(String::from_utf8_lossy(&output.stderr).into_owned()))
+        }
+    }
+
+    async fn kubectl_with(&self, arguments: &[&str]) -> Result<String, Failure> {
+        let mut command = self.kubectl();
+        command.args(arguments);
+        self.run(command).await
+    }
+
+    async fn get(&self, what: &str) -> Result<Vec<Value>, Failure> {
+        let arguments = ["get", what, "--output", "json", "--show-managed-fields"];
+        let text = self.kubectl_with(&arguments).await?;
+        let mut list: Value = serde_json::from_str(&text).map_err(failure)?;
+        Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
+    }
+
+    async fn create(&self, object: &Value) -> Result<(), Failure> {
+        use std::io::Write as _;
+        let text = object.to_string();
+        let mut command = self.kubectl();
+        command.args(["create", "--filename", "-"]).stdin(std::process::Stdio::piped());
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let output = tokio::task::spawn_blocking(move || {
+            let mut child = command.spawn()?;
+            child.stdin.take().expect("it is piped").write_all(text.as_bytes())?;
+            child.wait_with_output()
+        });
+        let output = output.await.map_err(failure)?.map_err(failure)?;
+        let said = || Failure(String::from_utf8_lossy(&output.stderr).into_owned());
+        output.status.success().then_some(()).ok_or_else(said)
+    }
+}
+
+#[async_trait]
+impl World for KubernetesWorld {
+    fn namespace(&self) -> Namespace {
+        self.namespace.clone()
+    }
+
+    async fn second_namespace(&self) -> Result<Namespace, Failure> {
+        Namespace::new(self.testbed.create_namespace("second").await.map_err(failure)?).map_err(failure)
+    }
+
+    fn scheduler(&self, owner: &OwnerId) -> Arc<dyn Scheduler> {
+        let client = self.faults.client(self.testbed.client(User::Admin).expect("a client"));
+        Arc::new(KubernetesScheduler::new(Client::new(client), owner.clone()).for_version(1, 36))
+    }
+
+    async fn disturb(&self, target: &Target, disturbance: Disturbance) -> Result<(), Failure> {
+        let name = target.name.as_str();
+        let deployment = format!("deployment/{name}");
+        let done = match disturbance {
+            Disturbance::SetImage(image) => {
+                let path = "jsonpath={.spec.template.spec.containers[0].name}";
+                let container = self.kubectl_with(&["get", &deployment, "--output", path]).await?;
+                let image = format!("{container}={image}");
+                self.kubectl_with(&["set", "image", &deployment, &image]).await
+            }
+            Disturbance::SetReplicas(count) => {
+                self.kubectl_with(&["scale", &deployment, &format!("--replicas={count}")]).await
+            }
+            Disturbance::AddAnnotation => {
+                self.kubectl_with(&["annotate", &deployment, "example.org/note=by somebody else"]).await
+            }
+            Disturbance::RemoveService => self.kubectl_with(&["delete", "service", name]).await,
+            Disturbance::MakeForeign(owner) => {
+                let mut labels = json!({"app": name});
+                if let Some(owner) = owner {
+                    labels["scheduler/owner"] = owner.as_str().into();
+                }
+                return self.create(&foreign_deployment(name, &labels)).await;
+            }
+            Disturbance::MakeForeignInstance => {
+                let path = "jsonpath={.spec.selector.matchLabels}";
+                let selector = self.kubectl_with(&["get", &deployment, "--output", path]).await?;
+                let labels: Value = serde_json::from_str(&selector).map_err(failure)?;
+                return self.create(&foreign_pod(&format!("{name}-foreign"), &labels)).await;
+            }
+            Disturbance::LoseNode => return self.lose_node(name).await,
+            Disturbance::BreakWatches => {
+                self.faults.break_watches();
+                return Ok(());
+            }
+            other => return Err(Failure(format!("this harness does not know {other:?}"))),
+        };
+        done.map(drop)
+    }
+
+    async fn objects(&self) -> Result<Vec<(String, String)>, Failure> {
+        let mut found = Vec::new();
+        for object in self.get("deployments,services,configmaps,secrets,replicasets").await? {
+            let metadata = &object["metadata"];
+            let (kind, name) =
+                (object["kind"].as_str().unwrap_or_default(), metadata["name"].as_str().unwrap_or_default());
+            let controlled = metadata["ownerReferences"][0]["controller"] == true;
+            // The authority's certificate is in every namespace.
+            if controlled || name == "kube-root-ca.crt" {
+                continue;
+            }
+            // Who wrote what, but for the controllers, which write the status alone.
+            let managed = metadata["managedFields"].as_array().into_iter().flatten();
+            let managed: Vec<_> = managed.filter(|entry| entry.get("subresource") != Some(&json!("status"))).collect();
+            let token = json!([metadata["uid"], metadata["generation"], metadata["labels"], managed]);
+            found.push((format!("{kind}/{name}"), token.to_string()));
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    async fn instances(&self) -> Result<Vec<String>, Failure> {
+        let pods = self.get("pods").await?;
+        let living = pods.iter().filter(|pod| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")));
+        Ok(living.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
+    }
+
+    fn inject(&self, nth: u32, fault: Injection) {
+        self.faults.inject(nth, fault);
+    }
+
+    fn injected(&self) -> bool {
+        self.faults.injected()
+    }
+}
+
+impl KubernetesWorld {
+    /// Loses the node of one of the workload's Pods.
+    async fn lose_node(&self, name: &str) -> Result<(), Failure> {
+        let pods = self.get("pods").await?;
+        let pod = pods.iter().find(|pod| pod["metadata"]["labels"]["scheduler/target"] == name);
+        let node =
+            pod.and_then(|pod| pod["spec"]["nodeName"].as_str()).ok_or_else(|| Failure("no Pod has a node".into()))?;
+        self.testbed.lose_node(node).await.map_err(failure)
+    }
+}
+
+fn foreign_deployment(name: &str, labels: &Value) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "other", "image": "sim/run:foreign"}]},
+            },
+        },
+    })
+}
+
+fn foreign_pod(name: &str, labels: &Value) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"containers": [{"name": "other", "image": "sim/run:foreign"}]},
+    })
+}

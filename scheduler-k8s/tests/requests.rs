@@ -1,0 +1,368 @@
+//! What the interpreter sends and what it makes of the answers, against a scripted server.
+#![expect(clippy::unwrap_used, reason = "this is a test, which clippy cannot tell in its helpers")]
+
+use std::collections::VecDeque;
+use std::future::{Ready, ready};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use scheduler_core::{
+    Change, Conflict, Container, Delete, Effect, Error, ErrorKind, Guard, Launch, Missing, OwnerId, Retry,
+    Scheduler as _, Status, Target, Version, Workload,
+};
+use scheduler_k8s::client::Client;
+use scheduler_k8s::client::kube::{self, client::Body};
+use scheduler_k8s::{KubernetesScheduler, RenderContext, render};
+use serde_json::{Value, json};
+use tower::{BoxError, Service};
+
+/// A server that answers what it is told, in order, and remembers what it was asked.
+#[derive(Clone, Default)]
+struct Script(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    answers: VecDeque<Response<Full<Bytes>>>,
+    asked: Vec<String>,
+}
+
+impl Script {
+    fn answer(self, code: u16, body: &Value) -> Self {
+        self.answer_with(code, &[("content-type", "application/json")], &body.to_string())
+    }
+
+    fn answer_with(self, code: u16, headers: &[(&str, &str)], body: &str) -> Self {
+        let mut response = Response::builder().status(code);
+        for (name, value) in headers {
+            response = response.header(*name, *value);
+        }
+        self.0.lock().unwrap().answers.push_back(response.body(Full::from(body.to_owned())).unwrap());
+        self
+    }
+
+    fn scheduler(&self) -> KubernetesScheduler {
+        let client = Client::new(kube::Client::new(self.clone(), "default"));
+        KubernetesScheduler::new(client, OwnerId::new("platform").unwrap())
+    }
+
+    /// What was asked; everything that was to be answered must have been asked for.
+    fn asked(&self) -> Vec<String> {
+        let state = self.0.lock().unwrap();
+        assert_eq!(state.answers.len(), 0, "answers that nobody asked for, after {:?}", state.asked);
+        state.asked.clone()
+    }
+}
+
+impl Service<Request<Body>> for Script {
+    type Response = Response<Full<Bytes>>;
+    type Error = BoxError;
+    type Future = Ready<Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let mut state = self.0.lock().unwrap();
+        let kind = request.uri().path().rsplit('/').nth(1).unwrap_or_default().to_owned();
+        state.asked.push(format!("{} {kind}", request.method()));
+        ready(state.answers.pop_front().ok_or_else(|| "the script has no more answers".into()))
+    }
+}
+
+fn workload() -> Workload {
+    Workload::service("shop", "web").container(Container::new("web", "web:1").port("http", 80))
+}
+
+fn target() -> Target {
+    Target::new("shop", "web").unwrap()
+}
+
+/// The Deployment as a server holds it after a launch.
+fn stored() -> Value {
+    let objects = render(&workload().check().unwrap(), &OwnerId::new("platform").unwrap(), &RenderContext::new(1));
+    let mut deployment = objects.unwrap().deployment;
+    deployment["metadata"]["uid"] = "d".into();
+    deployment["metadata"]["generation"] = 1.into();
+    deployment["metadata"]["resourceVersion"] = "10".into();
+    deployment
+}
+
+fn stored_service() -> Value {
+    let objects = render(&workload().check().unwrap(), &OwnerId::new("platform").unwrap(), &RenderContext::new(1));
+    let mut service = objects.unwrap().service_of("d").unwrap();
+    service["metadata"]["uid"] = "s".into();
+    service["metadata"]["resourceVersion"] = "11".into();
+    service
+}
+
+fn with(mut object: Value, pointer: &str, value: impl Into<Value>) -> Value {
+    let (parent, field) = pointer.rsplit_once('/').unwrap();
+    object.pointer_mut(parent).unwrap()[field] = value.into();
+    object
+}
+
+fn status(code: u16, reason: &str, kind: &str, name: &str) -> Value {
+    json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason,
+        "message": "the server's words", "details": {"kind": kind, "name": name},
+    })
+}
+
+fn absent(kind: &str) -> Value {
+    status(404, "NotFound", kind, "web")
+}
+
+async fn launch(script: &Script, guard: Guard) -> Result<scheduler_core::Launched, Error> {
+    script.scheduler().launch(Launch::new(workload().check().unwrap()).guard(guard)).await
+}
+
+#[tokio::test]
+async fn what_cannot_be_rendered_or_is_not_supported_is_refused_before_anything_is_sent() {
+    let kubernetes = scheduler_core::BackendName::new("kubernetes").unwrap();
+    let odd = workload().extension(&kubernetes, json!({"pods": {}})).check().unwrap();
+    let sidecar = Container::new("side", "side:1").role(scheduler_core::Role::Sidecar);
+    let sidecar = workload().container(sidecar).check().unwrap();
+    for (workload, kind) in
+        [(odd, ErrorKind::InvalidArgument), (sidecar, ErrorKind::Unsupported(Some(scheduler_core::Feature::Sidecars)))]
+    {
+        let script = Script::default();
+        let error = script.scheduler().launch(Launch::new(workload)).await.unwrap_err();
+        assert_eq!((error.kind(), error.target()), (&kind, Some(&target())));
+        assert_eq!(script.asked(), Vec::<String>::new());
+    }
+    let script = Script::default();
+    let deleted = script.scheduler().delete(Delete::new(target()).guard(Guard::IfAbsent)).await.unwrap_err();
+    assert_eq!((deleted.kind(), script.asked()), (&ErrorKind::InvalidArgument, vec![]));
+}
+
+#[tokio::test]
+async fn a_known_version_decides_about_sidecars() {
+    let has = |scheduler: KubernetesScheduler| scheduler.capabilities().has(scheduler_core::Feature::Sidecars);
+    let script = Script::default();
+    assert!(!has(script.scheduler()));
+    assert!(!has(script.scheduler().for_version(1, 28)));
+    assert!(has(script.scheduler().for_version(1, 29)));
+    assert!(has(script.scheduler().for_version(2, 0)));
+}
+
+#[tokio::test]
+async fn unchanged_takes_two_reads() {
+    let script = Script::default().answer(200, &stored()).answer(200, &stored_service());
+    assert_eq!(launch(&script, Guard::IfOwned).await.unwrap().change, Change::Unchanged);
+    assert_eq!(script.asked(), ["GET deployments", "GET services"]);
+}
+
+/// A status update moved the resourceVersion: nobody's change.
+#[tokio::test]
+async fn a_conflict_without_a_change_is_repeated() {
+    let old = with(stored(), "/spec/minReadySeconds", 9);
+    let conflict = status(409, "Conflict", "deployments", "web");
+    let script = Script::default()
+        .answer(200, &old)
+        .answer(200, &stored_service())
+        .answer(409, &conflict)
+        .answer(200, &with(old.clone(), "/metadata/resourceVersion", "12"))
+        .answer(409, &conflict)
+        .answer(200, &with(old, "/metadata/resourceVersion", "13"))
+        .answer(200, &with(stored(), "/metadata/resourceVersion", "14"));
+    assert_eq!(launch(&script, Guard::IfOwned).await.unwrap().change, Change::Updated(Effect::InPlace));
+    let asked = script.asked();
+    assert_eq!(asked.iter().filter(|asked| *asked == "PATCH deployments").count(), 3);
+    assert_eq!(asked.len(), 7);
+}
+
+#[tokio::test]
+async fn conflicts_without_end_are_given_up() {
+    let old = with(stored(), "/spec/minReadySeconds", 9);
+    let mut script = Script::default().answer(200, &old).answer(200, &stored_service());
+    for attempt in 1..=5 {
+        script = script.answer(409, &status(409, "Conflict", "deployments", "web"));
+        if attempt < 5 {
+            script = script.answer(200, &old);
+        }
+    }
+    let error = launch(&script, Guard::IfOwned).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Conflict(Conflict::Moved { .. })), "{error}");
+    assert_eq!(error.retry(), Retry::AfterReread);
+    script.asked();
+}
+
+#[tokio::test]
+async fn a_conflict_with_a_change_is_told_with_the_version_now() {
+    let old = with(stored(), "/spec/minReadySeconds", 9);
+    let script = Script::default()
+        .answer(200, &old)
+        .answer(200, &stored_service())
+        .answer(409, &status(409, "Conflict", "deployments", "web"))
+        .answer(200, &with(old, "/metadata/generation", 2));
+    let error = launch(&script, Guard::IfOwned).await.unwrap_err();
+    let ErrorKind::Conflict(Conflict::Moved { now: Some(now) }) = error.kind() else { panic!("{error}") };
+    assert!(now.as_str().starts_with("d.2."), "{now}");
+    script.asked();
+}
+
+/// BR-09: somebody made it between our look and our apply; who decides what that means is the guard.
+#[tokio::test]
+async fn a_lost_race_to_create_is_decided_by_the_guard() {
+    let race = |now: Value| {
+        Script::default()
+            .answer(404, &absent("deployments"))
+            .answer(404, &absent("services"))
+            .answer(409, &status(409, "Conflict", "deployments", "web"))
+            .answer(200, &now)
+    };
+    let script = race(stored()).answer(201, &stored_service());
+    assert!(launch(&script, Guard::IfOwned).await.is_ok(), "ours");
+    script.asked();
+    let script = race(stored());
+    let error = launch(&script, Guard::IfAbsent).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::AlreadyExists { owner: Some(_) }), "{error}");
+    let script = race(with(stored(), "/metadata/labels", json!({})));
+    let error = launch(&script, Guard::IfOwned).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Conflict(Conflict::Owner { owner: None }));
+    // BR-37
+    let script = race(with(stored(), "/metadata/deletionTimestamp", "2026-01-01T00:00:00Z"));
+    let error = launch(&script, Guard::IfOwned).await.unwrap_err();
+    assert_eq!((error.kind(), error.retry()), (&ErrorKind::Conflict(Conflict::Deleting), Retry::AfterReread));
+}
+
+/// BR-111: an admission hook that rewrites what we set, each time.
+#[tokio::test]
+async fn what_a_hook_undoes_is_no_change() {
+    let rewritten = with(stored(), "/spec/template/spec/containers/0/image", "mirror.example/web:1");
+    let script = Script::default().answer(200, &rewritten).answer(200, &stored_service()).answer(200, &rewritten);
+    assert_eq!(launch(&script, Guard::IfOwned).await.unwrap().change, Change::Unchanged);
+    script.asked();
+}
+
+#[tokio::test]
+async fn the_server_s_warnings_reach_the_reply() {
+    let script = Script::default()
+        .answer(404, &absent("deployments"))
+        .answer(404, &absent("services"))
+        .answer_with(
+            201,
+            &[("content-type", "application/json"), ("warning", "299 - \"this field is deprecated\"")],
+            &stored().to_string(),
+        )
+        .answer(201, &stored_service());
+    assert_eq!(launch(&script, Guard::IfOwned).await.unwrap().warnings, ["this field is deprecated"]);
+}
+
+#[tokio::test]
+async fn a_delete_that_moved_meanwhile_is_decided_anew() {
+    let version = {
+        let script = Script::default().answer(200, &stored()).answer(200, &stored_service());
+        launch(&script, Guard::IfOwned).await.unwrap().version
+    };
+    let script = Script::default()
+        .answer(200, &stored())
+        .answer(200, &stored_service())
+        .answer(409, &status(409, "Conflict", "deployments", "web"))
+        .answer(200, &with(stored(), "/metadata/generation", 2))
+        .answer(200, &stored_service());
+    let error = script.scheduler().delete(Delete::new(target()).guard(Guard::IfVersion(version))).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Conflict(Conflict::Moved { now: Some(_) })), "{error}");
+    assert_eq!(
+        script.asked(),
+        ["GET deployments", "GET services", "DELETE deployments", "GET deployments", "GET services"]
+    );
+    let script = Script::default().answer(404, &absent("deployments")).answer(404, &absent("services"));
+    let guard = Guard::IfVersion(Version::new("x"));
+    let error = script.scheduler().delete(Delete::new(target()).guard(guard)).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Conflict(Conflict::Absent));
+}
+
+/// The first read of a status meets this answer.
+async fn refused_read(code: u16, headers: &[(&str, &str)], body: &str) -> Error {
+    let script = Script::default().answer_with(code, headers, body);
+    script.scheduler().status(Status::new(target(), Default::default())).await.unwrap_err()
+}
+
+/// The first write of a launch meets this answer.
+async fn refused_write(code: u16, headers: &[(&str, &str)], body: &str) -> Error {
+    let script = Script::default()
+        .answer(404, &absent("deployments"))
+        .answer(404, &absent("services"))
+        .answer_with(code, headers, body);
+    launch(&script, Guard::IfOwned).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn answers_become_kinds() {
+    const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
+    let of = |code, reason| status(code, reason, "deployments", "web").to_string();
+    for (code, body, read, write) in [
+        (400, of(400, "BadRequest"), ErrorKind::InvalidArgument, ErrorKind::InvalidArgument),
+        (401, of(401, "Unauthorized"), ErrorKind::Unauthenticated, ErrorKind::Unauthenticated),
+        (403, of(403, "Forbidden"), ErrorKind::Forbidden, ErrorKind::Forbidden),
+        // BR-103: the reading that claims less.
+        (403, of(403, "NotFound"), ErrorKind::Forbidden, ErrorKind::Forbidden),
+        (429, of(429, "TooManyRequests"), ErrorKind::RateLimited, ErrorKind::RateLimited),
+        (500, of(500, "InternalError"), ErrorKind::Unavailable, ErrorKind::OutcomeUnknown),
+        (503, of(503, "ServiceUnavailable"), ErrorKind::Unavailable, ErrorKind::OutcomeUnknown),
+        (504, of(504, "Timeout"), ErrorKind::Unavailable, ErrorKind::OutcomeUnknown),
+        (
+            404,
+            "404 page not found".to_owned(),
+            ErrorKind::NotFound(Missing::Interface),
+            ErrorKind::NotFound(Missing::Interface),
+        ),
+        (200, "{\"kind\": \"Deplo".to_owned(), ErrorKind::BadAnswer, ErrorKind::BadAnswer),
+    ] {
+        let error = refused_read(code, JSON, &body).await;
+        assert_eq!(*error.kind(), read, "read {code} {body}: {error}");
+        assert_eq!(error.target(), Some(&target()));
+        let error = refused_write(code, JSON, &body).await;
+        assert_eq!(*error.kind(), write, "write {code} {body}: {error}");
+    }
+    let missing = status(404, "NotFound", "namespaces", "shop").to_string();
+    assert_eq!(*refused_write(404, JSON, &missing).await.kind(), ErrorKind::NotFound(Missing::Namespace));
+    let html = refused_write(502, &[("content-type", "text/html")], "<html>secret</html>").await;
+    assert!(!html.to_string().contains("secret") && !format!("{html:?}").contains("secret"), "{html}");
+}
+
+#[tokio::test]
+async fn errors_say_what_was_tried_on_what_and_what_the_server_said() {
+    const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
+    let error = refused_write(403, JSON, &status(403, "Forbidden", "deployments", "web").to_string()).await;
+    assert_eq!(
+        error.to_string(),
+        "launch shop/web on kubernetes: not allowed: patch deployments.apps shop/web: the server's words \
+         [403 Forbidden]; grant this right to the credentials in use"
+    );
+}
+
+#[tokio::test]
+async fn the_time_to_wait_is_handed_on() {
+    let body = status(429, "TooManyRequests", "deployments", "web").to_string();
+    let error = refused_read(429, &[("content-type", "application/json"), ("retry-after", "7")], &body).await;
+    assert_eq!((error.retry_after(), error.retry()), (Some(Duration::from_secs(7)), Retry::SameRequest));
+}
+
+#[tokio::test]
+async fn fields_that_the_server_refuses_are_ours() {
+    let mut body = status(422, "Invalid", "deployments", "web");
+    body["details"]["causes"] = json!([
+        {"field": "spec.template.spec.containers[0].image", "reason": "FieldValueRequired", "message": "Required value"},
+        {"field": "spec.replicas", "reason": "FieldValueInvalid", "message": "Invalid value"},
+    ]);
+    let error = refused_write(422, &[("content-type", "application/json")], &body.to_string()).await;
+    assert_eq!(*error.kind(), ErrorKind::InvalidArgument);
+    let causes: Vec<_> = error.causes().iter().map(|cause| (cause.path.as_str(), cause.problem.as_str())).collect();
+    assert_eq!(causes, [("containers[0].image", "Required value"), ("kind.service.replicas", "Invalid value")]);
+}
+
+#[tokio::test]
+async fn a_terminating_namespace_is_a_conflict() {
+    let mut body = status(403, "Forbidden", "deployments", "web");
+    body["details"]["causes"] =
+        json!([{"reason": "NamespaceTerminating", "message": "", "field": "metadata.namespace"}]);
+    let error = refused_write(403, &[("content-type", "application/json")], &body.to_string()).await;
+    assert_eq!((error.kind(), error.retry()), (&ErrorKind::Conflict(Conflict::Deleting), Retry::AfterReread));
+}
