@@ -316,11 +316,28 @@ name! {
     BackendName, BACKEND
 }
 
-#[cfg(feature = "memory")]
+/// The backends of this family. Others are made by [`new`](Self::new).
 impl BackendName {
-    /// The name of this crate's own backend.
-    pub(crate) fn memory() -> Self {
+    /// `kubernetes`.
+    #[must_use]
+    pub fn kubernetes() -> Self {
+        Self("kubernetes".to_owned())
+    }
+
+    /// `memory`.
+    #[must_use]
+    pub fn memory() -> Self {
         Self("memory".to_owned())
+    }
+
+    /// `nomad`.
+    #[must_use]
+    pub fn nomad() -> Self {
+        Self("nomad".to_owned())
+    }
+
+    pub(crate) fn family() -> [Self; 3] {
+        [Self::kubernetes(), Self::memory(), Self::nomad()]
     }
 }
 

@@ -11,7 +11,7 @@ use scheduler_k8s_client::ConnectOptions;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{KubernetesScheduler, RenderContext, backend, render};
+use crate::{KubernetesScheduler, RenderContext, render};
 
 /// The settings of one cluster, for configuration files.
 ///
@@ -170,7 +170,7 @@ fn refuse(setting: &str, problem: impl Into<String>) -> Error {
     Error::invalid_argument("the cluster's settings")
         .with_causes(vec![Fault::new(setting, problem)])
         .with_op(OpName::Connect)
-        .with_backend(&backend())
+        .with_backend(&BackendName::kubernetes())
 }
 
 /// Builds Kubernetes schedulers for a [`Registry`](scheduler_core::registry::Registry); the settings are
@@ -182,7 +182,7 @@ pub struct KubernetesFactory;
 #[async_trait]
 impl SchedulerFactory for KubernetesFactory {
     fn backend(&self) -> BackendName {
-        backend()
+        BackendName::kubernetes()
     }
 
     async fn build(&self, config: Value) -> Result<Arc<dyn Scheduler>> {

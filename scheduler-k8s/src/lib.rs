@@ -43,15 +43,5 @@ pub use interpreter::KubernetesScheduler;
 pub use observe::{NativeObjects, observe};
 pub use render::{KubernetesExtension, RenderContext, Rendered, render};
 
-use scheduler_core::BackendName;
-
-/// The backend's name in configuration files and in a workload's `extensions`.
-pub const BACKEND: &str = "kubernetes";
-
 /// The field manager by which objects are applied.
 pub const MANAGER: &str = "scheduler";
-
-#[expect(clippy::expect_used, reason = "the name is a constant, and a test reads it")]
-fn backend() -> BackendName {
-    BackendName::new(BACKEND).expect("a backend's name")
-}

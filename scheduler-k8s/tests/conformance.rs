@@ -56,7 +56,7 @@ struct KubernetesHarness {
 impl Harness for KubernetesHarness {
     fn capabilities(&self) -> Capabilities {
         // Without a server: what the servers of the testbed can do.
-        Capabilities::all(BackendName::new("kubernetes").unwrap())
+        Capabilities::all(BackendName::kubernetes())
     }
 
     fn fate(&self, mut workload: Workload, fate: Fate, tag: &str) -> Workload {

@@ -160,7 +160,7 @@ fn the_service_is_owned_by_the_deployment() {
 }
 
 fn extended(extension: Value) -> Result<Rendered, scheduler_core::Error> {
-    let kubernetes = BackendName::new("kubernetes").unwrap();
+    let kubernetes = BackendName::kubernetes();
     let workload = Workload::service("shop", "web").container(web()).extension(&kubernetes, extension);
     render(&CheckedWorkload::try_from(workload).unwrap(), &owner(), &RenderContext::new(1))
 }

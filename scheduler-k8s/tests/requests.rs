@@ -123,7 +123,7 @@ async fn launch(script: &Script, guard: Guard) -> Result<scheduler_core::Launche
 
 #[tokio::test]
 async fn what_cannot_be_rendered_or_is_not_supported_is_refused_before_anything_is_sent() {
-    let kubernetes = scheduler_core::BackendName::new("kubernetes").unwrap();
+    let kubernetes = scheduler_core::BackendName::kubernetes();
     let odd = workload().extension(&kubernetes, json!({"pods": {}})).check().unwrap();
     let sidecar = Container::new("side", "side:1").role(scheduler_core::Role::Sidecar);
     let sidecar = workload().container(sidecar).check().unwrap();
@@ -229,6 +229,31 @@ async fn a_lost_race_to_create_is_decided_by_the_guard() {
     let script = race(with(stored(), "/metadata/deletionTimestamp", "2026-01-01T00:00:00Z"));
     let error = launch(&script, Guard::IfOwned).await.unwrap_err();
     assert_eq!((error.kind(), error.retry()), (&ErrorKind::Conflict(Conflict::Deleting), Retry::AfterReread));
+}
+
+/// The claims are moved, and the apply after that has to be repeated: the warning is not lost.
+#[tokio::test]
+async fn what_was_taken_over_is_told_although_the_apply_is_repeated() {
+    let variable = r#"k:{"name":"B"}"#;
+    let env = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {r#"k:{"name":"web"}"#: {"f:env": {variable: {".": {}}}}}}}}});
+    let theirs = json!([{"manager": "kubectl-set", "operation": "Update", "fieldsV1": env}]);
+    let ours = json!([{"manager": "scheduler", "operation": "Apply", "fieldsV1": env}]);
+    let mut old = with(stored(), "/spec/template/spec/containers/0/image", "web:0");
+    old["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "B", "value": "2"}]);
+    let claimed = with(old.clone(), "/metadata/managedFields", theirs);
+    let moved = with(old, "/metadata/managedFields", ours);
+    let script = Script::default()
+        .answer(200, &claimed)
+        .answer(200, &stored_service())
+        .answer(200, &with(moved.clone(), "/metadata/resourceVersion", "12"))
+        .answer(409, &status(409, "Conflict", "deployments", "web"))
+        .answer(200, &with(moved, "/metadata/resourceVersion", "13"))
+        .answer(200, &with(stored(), "/metadata/resourceVersion", "14"));
+    let mut named = workload();
+    named.containers[0] = named.containers[0].clone().env("A", "1");
+    let launched = script.scheduler().launch(Launch::new(named.check().unwrap())).await.unwrap();
+    assert_eq!(launched.warnings, ["took over fields of the Deployment from kubectl-set"]);
+    script.asked();
 }
 
 /// BR-111: an admission hook that rewrites what we set, each time.

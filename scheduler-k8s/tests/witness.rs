@@ -95,9 +95,12 @@ impl World {
     }
 
     async fn delete_whole(&self) {
-        while let Deleted::Deleting { .. } = self.scheduler.delete(Delete::new(self.target())).await.unwrap() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        let steps = async {
+            while let Deleted::Deleting { .. } = self.scheduler.delete(Delete::new(self.target())).await.unwrap() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), steps).await.expect("it is gone in time");
     }
 
     /// kubectl in this namespace; fails with what it says.
@@ -395,7 +398,7 @@ async fn refusals_of_the_server_name_our_fields() {
     let mut workload = world.workload();
     // What the model lets pass and this server does not.
     workload.annotations.insert("note".to_owned(), "x".repeat(190 * 1024));
-    let kubernetes = scheduler_core::BackendName::new("kubernetes").unwrap();
+    let kubernetes = scheduler_core::BackendName::kubernetes();
     let extension = json!({"deployment": {
         "metadata": {"annotations": {"more": "x".repeat(100 * 1024)}},
         "spec": {"template": {"spec": {"priorityClassName": "Not A Name"}}},

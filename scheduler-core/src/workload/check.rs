@@ -15,9 +15,6 @@ use crate::quantity::{Cpu, Memory, QuantityError};
 use crate::time::Seconds;
 use crate::version::Revision;
 
-/// The backends of this family, whose names `extensions` may have without further ado.
-pub(super) const KNOWN_BACKENDS: &[&str] = &["kubernetes", "memory", "nomad"];
-
 /// More instances than any supported platform runs of one workload; beyond it a typing error is likelier.
 const MOST_REPLICAS: u32 = 100_000;
 /// The least memory that every backend accepts as a limit: Nomad refuses less than 10 MiB, and container runtimes fail to
@@ -177,7 +174,7 @@ impl From<CheckedWorkload> for Workload {
     }
 }
 
-pub(super) fn check(workload: Workload, backends: Option<&[&str]>) -> Result<CheckedWorkload, Faults> {
+pub(super) fn check(workload: Workload, backends: Option<&[BackendName]>) -> Result<CheckedWorkload, Faults> {
     let mut found = Finder::default();
     let resources = found.workload(&workload, backends);
     let name = format!("{}/{}", workload.namespace, workload.name);
@@ -226,7 +223,7 @@ impl Finder {
         }
     }
 
-    fn workload(&mut self, w: &Workload, backends: Option<&[&str]>) -> Vec<Resources> {
+    fn workload(&mut self, w: &Workload, backends: Option<&[BackendName]>) -> Vec<Resources> {
         self.ok("namespace", Namespace::new(&w.namespace));
         self.ok("name", WorkloadName::new(&w.name));
         self.kind(w);
@@ -252,10 +249,10 @@ impl Finder {
         }
         for backend in w.extensions.keys() {
             let path = format!("extensions.{backend}");
-            if self.ok(path.clone(), BackendName::new(backend)).is_some()
-                && let Some(known) = backends
-                && !known.contains(&backend.as_str())
+            if let Some(name) = self.ok(path.clone(), BackendName::new(backend))
+                && let Some(known) = backends.filter(|known| !known.contains(&name))
             {
+                let known: Vec<&str> = known.iter().map(BackendName::as_str).collect();
                 self.add(path, format!("no backend {backend:?} is known here; known are {}", known.join(", ")));
             }
         }

@@ -508,7 +508,7 @@ impl Workload {
     /// # Errors
     /// Every fault at once, each with its path (`containers[0].probes.liveness.check.http.port`).
     pub fn check(self) -> Result<CheckedWorkload, Faults> {
-        check::check(self, Some(check::KNOWN_BACKENDS))
+        check::check(self, Some(&BackendName::family()))
     }
 
     /// Like [`check`](Self::check) for a build that has other backends: `extensions` may name these and no others.
@@ -516,7 +516,6 @@ impl Workload {
     /// # Errors
     /// As [`check`](Self::check).
     pub fn check_for(self, backends: &[BackendName]) -> Result<CheckedWorkload, Faults> {
-        let backends: Vec<&str> = backends.iter().map(BackendName::as_str).collect();
-        check::check(self, Some(&backends))
+        check::check(self, Some(backends))
     }
 }

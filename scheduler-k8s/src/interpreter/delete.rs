@@ -62,7 +62,7 @@ impl Deletion<'_> {
         let (sets, pods) = try_join(sets, pods).await.map_err(|error| translate(&error))?;
         // Somebody deleted the Deployment alone (`kubectl delete --cascade=orphan`).
         for set in &sets.items {
-            if false && observe::controller(set).is_none() && self.is_labelled(set) {
+            if observe::controller(set).is_none() && self.is_labelled(set) {
                 found = true;
                 self.remove(&Resource::REPLICA_SET, set, Propagation::Foreground).await?;
             }

@@ -1,8 +1,8 @@
 //! `launch`: by reading, decide; write what differs.
 
 use scheduler_core::{
-    Change, CheckedWorkload, Conflict, Effect, Error, ErrorKind, Guard, Kind, Launch, Launched, ObjectAction,
-    ObjectChange, OwnerId, Result,
+    BackendName, Change, CheckedWorkload, Conflict, Effect, Error, ErrorKind, Guard, Kind, Launch, Launched,
+    ObjectAction, ObjectChange, OwnerId, Result,
 };
 use scheduler_k8s_client::{Apply, Condition, Delete, Propagation, Resource};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use super::{ATTEMPTS, KubernetesScheduler, Live, check_guard, exists, foreign, i
 use crate::claims::{self, Extent};
 use crate::error::{translate, translate_write};
 use crate::render::{RenderContext, Rendered, render};
-use crate::{MANAGER, backend, compare, labels, observe};
+use crate::{MANAGER, compare, labels, observe};
 
 pub(super) async fn launch(scheduler: &KubernetesScheduler, op: &Launch) -> Result<Launched> {
     scheduler.capabilities.require(&op.features())?;
@@ -71,7 +71,7 @@ fn check(op: &Launch, live: &Live, has_service: bool, owner: &OwnerId) -> Result
 }
 
 fn warnings(workload: &CheckedWorkload) -> Vec<String> {
-    let backend = backend();
+    let backend = BackendName::kubernetes();
     let others = workload.extensions_for_others(&backend);
     others.map(|name| format!("extensions.{name} means nothing on {backend} and was left out")).collect()
 }
@@ -168,20 +168,20 @@ impl Writer<'_> {
             return Ok(Written { object: before.clone(), action: ObjectAction::Unchanged, rolling: false });
         }
         let uid = text(before, "uid").to_owned();
-        let mut resource_version = text(before, "resourceVersion").to_owned();
         let extent = if ours { Extent::ListItems } else { Extent::All };
+        let mut base = before.clone();
         if let Some(claimed) = claims::take_over(rendered, before, extent) {
             let target = self.workload.target();
             let (namespace, name) = (Some(target.namespace.as_str()), target.name.as_str());
-            let client = &self.scheduler.client;
-            let moved = client.set_managed_fields(resource, namespace, name, claimed, &uid, &resource_version).await;
-            let moved = moved.map_err(|error| translate_write(&error, self.workload, resource.kind))?;
-            text(&moved, "resourceVersion").clone_into(&mut resource_version);
+            let (client, version) = (&self.scheduler.client, text(before, "resourceVersion"));
+            let moved = client.set_managed_fields(resource, namespace, name, claimed, &uid, version).await;
+            base = moved.map_err(|error| translate_write(&error, self.workload, resource.kind))?;
+            // Told at once: the apply after it may have to be repeated, and then nothing is left to see of it.
+            self.tell_lost(resource, before, &base);
         }
+        let resource_version = text(&base, "resourceVersion").to_owned();
         let object = self.apply(resource, rendered, Condition::Unchanged { uid, resource_version }).await?;
-        for manager in claims::lost(before, &object) {
-            self.warnings.push(format!("took over fields of the {} from {manager}", resource.kind));
-        }
+        self.tell_lost(resource, &base, &object);
         let same = text(before, "resourceVersion") == text(&object, "resourceVersion");
         Ok(Written {
             // Something between us and the store may undo what we set, each time: then nothing was changed.
@@ -189,6 +189,15 @@ impl Writer<'_> {
             rolling: before["spec"]["template"] != object["spec"]["template"],
             object,
         })
+    }
+
+    fn tell_lost(&mut self, resource: &Resource, before: &Value, after: &Value) {
+        for manager in claims::lost(before, after) {
+            let warning = format!("took over fields of the {} from {manager}", resource.kind);
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
     }
 
     async fn apply(&mut self, resource: &Resource, rendered: &Value, condition: Condition) -> Result<Value> {

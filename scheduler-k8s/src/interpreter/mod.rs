@@ -9,14 +9,14 @@ use async_trait::async_trait;
 use futures_util::future::try_join;
 use futures_util::stream::{BoxStream, StreamExt as _};
 use scheduler_core::{
-    Capabilities, Conflict, Delete, Deleted, Error, ErrorKind, Feature, Found, Guard, Launch, Launched, List, Listed,
-    OpName, OwnerId, Ping, Pong, Result, Scheduler, Status, Support, Target, Watch, WatchItem, within,
+    BackendName, Capabilities, Conflict, Delete, Deleted, Error, ErrorKind, Feature, Found, Guard, Launch, Launched,
+    List, Listed, OpName, OwnerId, Ping, Pong, Result, Scheduler, Status, Support, Target, Watch, WatchItem, within,
 };
 use scheduler_k8s_client::{Client, ConnectOptions, Resource};
 use serde_json::Value;
 
 use crate::error::translate;
-use crate::{backend, labels, observe};
+use crate::{labels, observe};
 
 /// The oldest version of Kubernetes that this library speaks to: probes by gRPC are stable there.
 const OLDEST: (u32, u32) = (1, 27);
@@ -74,7 +74,7 @@ impl KubernetesScheduler {
     pub async fn connect(options: ConnectOptions, owner: OwnerId) -> Result<Self> {
         let client = Client::connect(options)
             .await
-            .map_err(|error| translate(&error).with_op(OpName::Connect).with_backend(&backend()))?;
+            .map_err(|error| translate(&error).with_op(OpName::Connect).with_backend(&BackendName::kubernetes()))?;
         Ok(Self::new(client, owner))
     }
 
@@ -123,7 +123,7 @@ impl KubernetesScheduler {
 }
 
 fn capabilities(version: Option<(u32, u32)>) -> Capabilities {
-    let all = Capabilities::all(backend());
+    let all = Capabilities::all(BackendName::kubernetes());
     let (major, minor) = version.unwrap_or(OLDEST);
     if (major, minor) >= SIDECARS_SINCE {
         return all;
@@ -218,7 +218,7 @@ impl Scheduler for KubernetesScheduler {
 }
 
 fn about(error: Error, op: OpName, target: Option<&Target>) -> Error {
-    let error = error.with_op(op).with_backend(&backend());
+    let error = error.with_op(op).with_backend(&BackendName::kubernetes());
     match target {
         Some(target) => error.with_target(target),
         None => error,

@@ -5,7 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Rendered;
-use crate::{BACKEND, labels};
+use crate::labels;
+
+/// The key of the entry.
+const BACKEND: &str = "kubernetes";
 
 /// The entry `kubernetes` of a workload's `extensions`: JSON merge patches (RFC 7386) on the rendered objects, for what
 /// the neutral model has no word for.
