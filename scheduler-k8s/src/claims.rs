@@ -4,6 +4,7 @@
 //! too. So what somebody else set stays for ever, and a list item that two managers claim can block an update: with the
 //! same port name under an old and a new number, the server refuses the Service. [`take_over`] moves such claims to us.
 
+use scheduler_core::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::MANAGER;
@@ -106,6 +107,13 @@ fn exceeds(path: &str, theirs: &Value, ours: Option<&Value>) -> bool {
         let path = format!("{path}/{claim}");
         !ALLOWED.contains(&path.as_str()) && exceeds(&path, below, ours.and_then(|ours| ours.get(claim)))
     })
+}
+
+/// When somebody last wrote the specification itself (scaling is none of that), to the second.
+pub(crate) fn respecified(live: &Value) -> Option<Timestamp> {
+    let writes = entries(live).iter().filter(|entry| entry.get("subresource").is_none());
+    let specs = writes.filter(|entry| entry["fieldsV1"].get("f:spec").is_some());
+    specs.filter_map(|entry| entry["time"].as_str()?.parse().ok()).max()
 }
 
 fn entries(live: &Value) -> &[Value] {

@@ -135,6 +135,28 @@ fn what_was_said_of_an_earlier_generation_does_not_count() {
     assert_eq!(see(&never, &[], &[], &[]).verdict(), Verdict::Progressing(Waiting::Unnoticed));
 }
 
+/// As the controller reports it when a failed update is taken back: it has noticed, and repeats itself once more.
+#[test]
+fn giving_up_before_the_last_change_does_not_count() {
+    let gave_up = |written: &str, told: &str| {
+        let mut back = deployment(3);
+        let mut condition = condition("Progressing", "False", "ProgressDeadlineExceeded");
+        condition["lastTransitionTime"] = told.into();
+        back["status"]["conditions"] = json!([condition]);
+        let spec = json!({"f:spec": {"f:template": {}}});
+        back["metadata"]["managedFields"] = json!([
+            {"manager": "scheduler", "operation": "Apply", "time": written, "fieldsV1": spec},
+            {"manager": "kubectl", "operation": "Update", "time": NOW, "fieldsV1": spec, "subresource": "scale"},
+            {"manager": "kubectl", "operation": "Update", "time": NOW, "fieldsV1": {"f:metadata": {}}},
+        ]);
+        see(&back, &[], &[], &[]).gave_up.is_some()
+    };
+    let (before, after) = (EARLY, LATE);
+    assert!(gave_up(before, after));
+    assert!(!gave_up(after, before));
+    assert!(!gave_up(after, after));
+}
+
 /// BR-15: the old Pods serve, and an init container of the new one crashes.
 #[test]
 fn old_pods_do_not_make_a_crashing_update_healthy() {

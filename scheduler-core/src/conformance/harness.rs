@@ -39,9 +39,32 @@ pub trait Harness: Debug + Send + Sync + 'static {
     /// Runs a case to its end, on a runtime of this harness's choice.
     fn run(&self, case: BoxFuture<'static, Outcome>) -> Outcome;
 
+    /// Why this harness cannot do something that a few cases need, if it cannot: its platform has nothing of the kind.
+    /// Those cases are skipped with that reason.
+    fn lacks(&self, hand: Hand) -> Option<String> {
+        let _ = hand;
+        None
+    }
+
     /// Makes a world for one case: an empty namespace in which instances can be made at once. Called from within
     /// [`run`](Self::run).
     fn world(&self) -> BoxFuture<'static, Result<Arc<dyn World>, Failure>>;
+}
+
+/// Something that a few cases need of a harness, and that not every platform has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Hand {
+    /// [`Disturbance::RemoveService`]: the Service is an object of its own.
+    RemoveService,
+    /// [`Disturbance::MakeForeignInstance`]: instances belong to a workload by what they bear, so that others can match.
+    MakeForeignInstance,
+    /// [`Disturbance::LoseNode`]: there are several nodes, and one can be lost.
+    LoseNode,
+    /// [`Fate::OutOfMemory`]: a container can be killed for its memory.
+    OutOfMemory,
+    /// The image alone decides a container's fate, so that sidecars and init containers have one too.
+    ImageFates,
 }
 
 /// How fast things happen on a backend.

@@ -21,8 +21,8 @@
 //! ```
 //!
 //! Every case is a test of its own, and can be chosen by its name: `cargo test --test conformance -- delete/`. A case
-//! that needs a [`Feature`] which [`Harness::capabilities`] answers with a "no" is reported as ignored, with the
-//! reason.
+//! that needs a [`Feature`] which [`Harness::capabilities`] answers with a "no", or a [`Hand`] that the harness
+//! [lacks](Harness::lacks), is reported as ignored, with the reason.
 //!
 //! # What is checked
 //!
@@ -39,7 +39,8 @@
 //! | `wait/` | 11 | how waiting ends |
 //! | `watch/` | 12 | what a watch tells |
 //! | `cancel/` | 19 | futures that are dropped |
-//! | `ops/`, `sequence/` | | operations as data; generated sequences, compared with the memory scheduler |
+//! | `ops/` | | operations as data |
+//! | `sequence/`, `fields/` | | generated sequences, and a change of each field, compared with the memory scheduler |
 //!
 //! # Names
 //!
@@ -54,11 +55,12 @@
 //! * A case waits by looking every [`Timing::poll`] until [`Timing::settle`] has passed, on tokio's clock. Nothing
 //!   depends on exact instants. Choose [`Timing::patience`] as short as a good rollout under load still keeps.
 //! * [`Disturbance`]s and [`Injection`]s happen below the scheduler: between it and its server, or at the server.
-//! * A harness may answer a disturbance that its platform does not know with a [`Failure`]; then the case fails, as it
-//!   should: a part of the contract was not checked.
+//! * What a platform has nothing of is said by [`Harness::lacks`]. A harness may answer any other disturbance that it cannot
+//!   bring about with a [`Failure`]; then the case fails, as it should: a part of the contract was not checked.
 
 mod cases;
 mod ctx;
+mod fields;
 mod harness;
 mod memory;
 mod sequence;
@@ -71,7 +73,7 @@ use futures_util::future::BoxFuture;
 pub use libtest_mimic;
 use libtest_mimic::{Completion, Trial};
 
-pub use harness::{Disturbance, Failure, Harness, Injection, Outcome, Timing, World};
+pub use harness::{Disturbance, Failure, Hand, Harness, Injection, Outcome, Timing, World};
 pub use memory::MemoryHarness;
 pub use sequence::run_sequence;
 
@@ -88,6 +90,7 @@ pub struct Case {
     clause: u8,
     about: &'static str,
     needs: &'static [Feature],
+    hands: &'static [Hand],
     body: fn(Ctx) -> BoxFuture<'static, Outcome>,
 }
 
@@ -121,6 +124,19 @@ impl Case {
     #[must_use]
     pub fn needs(&self) -> &'static [Feature] {
         self.needs
+    }
+
+    /// What a harness must be able to do for the case to make sense, besides what every harness can.
+    #[must_use]
+    pub fn hands(&self) -> &'static [Hand] {
+        self.hands
+    }
+
+    /// Why the case makes no sense with a harness, if it does not: its backend or itself cannot do what is needed.
+    #[must_use]
+    pub fn skipped_with(&self, harness: &dyn Harness) -> Option<String> {
+        let lacking = || self.hands.iter().find_map(|hand| harness.lacks(*hand));
+        self.skipped_on(&harness.capabilities()).or_else(lacking)
     }
 
     /// Why the case makes no sense on a backend, if it does not.
@@ -160,9 +176,8 @@ pub fn cases() -> Vec<Case> {
 /// Every case as a test of its own, for [`libtest_mimic::run`].
 #[must_use]
 pub fn trials(harness: Arc<dyn Harness>) -> Vec<Trial> {
-    let capabilities = harness.capabilities();
     let trial = |case: Case| {
-        let skip = case.skipped_on(&capabilities);
+        let skip = case.skipped_with(&*harness);
         let harness = Arc::clone(&harness);
         Trial::ignorable_test(case.id, move || match skip {
             Some(reason) => Ok(Completion::ignored_with(reason)),

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
+
 use super::ctx::{Ctx, check, checked};
-use super::{Disturbance, Failure, Harness, MemoryHarness, Outcome};
+use super::{Disturbance, Failure, Hand, Harness, MemoryHarness, Outcome};
 use crate::memory::Fate;
 use crate::{Change, Effect, Replicas, Revision, Verdict, Workload};
 
@@ -24,14 +26,14 @@ pub fn run_sequence(harness: &Arc<dyn Harness>, seed: u64) -> Outcome {
 
 /// Compares the sequence of this seed with the memory scheduler.
 pub(super) async fn compare(ctx: &Ctx, seed: u64) -> Outcome {
-    let steps = generate(seed);
-    // On a thread of its own, since its clock is paused and this one's may not be. To wait for it without yielding is
-    // right: if this clock is paused as well, it must not run on meanwhile.
-    let oracle = std::thread::spawn({
+    let mut steps = generate(seed);
+    if ctx.harness.lacks(Hand::RemoveService).is_some() {
+        steps.retain(|step| !matches!(step, Step::Disturb(_, Outside::RemoveService)));
+    }
+    let wanted = in_memory({
         let steps = steps.clone();
-        move || trace_in_memory(steps)
-    });
-    let wanted = oracle.join().map_err(|_| Failure(format!("seed {seed}: the oracle panicked")))??;
+        move |ctx| Box::pin(trace(ctx, steps))
+    })?;
     let mut tracer = Tracer::new(ctx.clone());
     for (at, step) in steps.iter().enumerate() {
         let seen = tracer.play(step).await.map_err(|Failure(e)| Failure(format!("{}\n{e}", told(seed, &steps, at))))?;
@@ -46,21 +48,35 @@ fn told(seed: u64, steps: &[Step], at: usize) -> String {
     format!("seed {seed}: after {}", steps.join(", then "))
 }
 
-fn trace_in_memory(steps: Vec<Step>) -> Result<Vec<Record>, Failure> {
-    let harness = Arc::new(MemoryHarness::new());
-    let (send, receive) = std::sync::mpsc::channel();
-    harness.run(Box::pin({
-        let harness = Arc::clone(&harness);
-        async move {
-            let mut tracer = Tracer::new(Ctx::new(harness).await?);
-            for step in &steps {
-                let record = tracer.play(step).await?;
-                send.send(record).map_err(|e| Failure(e.to_string()))?;
+async fn trace(ctx: Ctx, steps: Vec<Step>) -> Result<Vec<Record>, Failure> {
+    let mut tracer = Tracer::new(ctx);
+    let mut records = Vec::new();
+    for step in &steps {
+        records.push(tracer.play(step).await?);
+    }
+    Ok(records)
+}
+
+/// What comes of something in a world in memory: what is to come of it elsewhere.
+///
+/// On a thread of its own, since its clock is paused and the caller's may not be. To wait for it without yielding is
+/// right: if the caller's clock is paused as well, it must not run on meanwhile.
+pub(super) fn in_memory<T: Send + 'static>(
+    trace: impl FnOnce(Ctx) -> BoxFuture<'static, Result<T, Failure>> + Send + 'static,
+) -> Result<T, Failure> {
+    let oracle = std::thread::spawn(move || {
+        let harness = Arc::new(MemoryHarness::new());
+        let (send, receive) = std::sync::mpsc::channel();
+        harness.run(Box::pin({
+            let harness = Arc::clone(&harness);
+            async move {
+                let traced = trace(Ctx::new(harness).await?).await?;
+                send.send(traced).map_err(|e| Failure(e.to_string()))
             }
-            Ok(())
-        }
-    }))?;
-    Ok(receive.try_iter().collect())
+        }))?;
+        receive.recv().map_err(|e| Failure(e.to_string()))
+    });
+    oracle.join().map_err(|_| Failure("the memory scheduler panicked".to_owned()))?
 }
 
 /// One operation.

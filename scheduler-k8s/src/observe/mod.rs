@@ -89,10 +89,14 @@ pub fn observe(objects: &NativeObjects<'_>, at: Timestamp) -> Option<Observation
     if seen.noticed {
         let progressing = condition(status, "Progressing");
         seen.completed = progressing.is_some_and(|c| c["status"] == "True" && c["reason"] == "NewReplicaSetAvailable");
-        // The clock of a paused rollout stands still, also when its deadline passed before.
+        // The clock of a paused rollout stands still, also when its deadline passed before. And going back to a template
+        // that has a ReplicaSet, the controller says for a moment of the new generation what it said of the last one; to
+        // give up anew takes it at least a second.
+        let respecified = claims::respecified(deployment);
         seen.gave_up = progressing
             .filter(|c| !seen.paused && c["status"] == "False" && c["reason"] == "ProgressDeadlineExceeded")
-            .map(|c| time(&c["lastTransitionTime"], at));
+            .map(|c| time(&c["lastTransitionTime"], at))
+            .filter(|since| respecified.is_none_or(|respecified| respecified < *since));
     }
 
     let sets: Vec<&Value> = objects.replica_sets.iter().copied().filter(|set| controller(set) == Some(uid)).collect();

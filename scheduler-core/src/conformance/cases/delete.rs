@@ -20,7 +20,7 @@ cases! {
     /// Workloads with like names and in other namespaces stay.
     8 "delete/leaves-neighbours" => leaves_neighbours;
     /// An instance that merely matches the selector stays.
-    8 "delete/leaves-foreign-instance" => leaves_foreign_instance;
+    8 "delete/leaves-foreign-instance" {MakeForeignInstance} => leaves_foreign_instance;
     /// What never came up is deleted like anything else.
     8 "delete/of-a-failing-workload" => of_a_failing_workload;
     /// What half a launch made is taken away.

@@ -26,7 +26,7 @@ cases! {
     /// Somebody else's change to a rendered field is repaired and reported.
     4 "launch/repairs-image" => repairs_image;
     /// An object that somebody took away is made again and reported.
-    4 "launch/makes-missing-object" => makes_missing_object;
+    4 "launch/makes-missing-object" {RemoveService} => makes_missing_object;
     /// An object that is not wanted any more is taken away and reported.
     4 "launch/removes-surplus-object" => removes_surplus_object;
     /// An object that is wanted now is made, and the instances' container is told of its ports.

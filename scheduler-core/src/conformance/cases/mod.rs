@@ -5,6 +5,7 @@ use super::Case;
 mod cancel;
 mod delete;
 mod diagnosis;
+mod fields;
 mod guard;
 mod launch;
 mod ops;
@@ -16,15 +17,17 @@ mod status;
 mod wait;
 mod watch;
 
-/// The list of a topic: for each case its sentence, clause, id, what it needs, and what tries it.
+/// The list of a topic: for each case its sentence, clause, id, what it needs of the backend `[…]` and of the harness
+/// `{…}`, and what tries it.
 macro_rules! cases {
-    ($(#[doc = $about:literal] $clause:literal $id:literal $([$($feature:ident),*])? => $body:ident;)*) => {
+    ($(#[doc = $about:literal] $clause:literal $id:literal $([$($feature:ident),*])? $({$($hand:ident),*})? => $body:ident;)*) => {
         pub(super) const CASES: &[$crate::conformance::Case] = &[$(
             $crate::conformance::Case {
                 id: $id,
                 clause: $clause,
                 about: $about.trim_ascii_start(),
                 needs: &[$($($crate::Feature::$feature),*)?],
+                hands: &[$($($crate::conformance::Hand::$hand),*)?],
                 body: |ctx| Box::pin($body(ctx)),
             },
         )*];
@@ -47,4 +50,5 @@ pub(super) const ALL: &[&[Case]] = &[
     cancel::CASES,
     ops::CASES,
     sequence::CASES,
+    fields::CASES,
 ];

@@ -32,7 +32,7 @@ cases! {
     /// What is ready and not yet available does not complete a rollout.
     9 "status/min-ready-counts" => min_ready_counts;
     /// An instance that merely matches the selector is neither counted nor shown.
-    9 "status/foreign-instance-not-counted" => foreign_instance_not_counted;
+    9 "status/foreign-instance-not-counted" {MakeForeignInstance} => foreign_instance_not_counted;
     /// Old instances count until each has ended, and nothing is Healthy before.
     9 "status/old-count-until-ended" => old_count_until_ended;
     /// Ready instances of the last revision do not count for the new one.
@@ -48,7 +48,7 @@ cases! {
     /// During an update there are never more instances than the surge allows, nor fewer ready than it promises.
     9 "status/surge-is-bounded" => surge_is_bounded;
     /// What a lost node ran is made anew elsewhere.
-    9 "status/lost-node-recovers" => lost_node_recovers;
+    9 "status/lost-node-recovers" {LoseNode} => lost_node_recovers;
 }
 
 async fn none_when_absent(ctx: Ctx) -> Outcome {
