@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use scheduler_core::conformance::libtest_mimic::{Arguments, Trial};
-use scheduler_core::conformance::{Harness as _, MemoryHarness, cases, libtest_mimic, trials};
+use scheduler_core::conformance::{Failure, Harness, MemoryHarness, cases, libtest_mimic, soak, trials};
 
-fn main() {
+fn main() -> Result<(), Failure> {
     let arguments = Arguments::from_args();
-    let mut trials = trials(Arc::new(MemoryHarness::new()));
+    let harness: Arc<dyn Harness> = Arc::new(MemoryHarness::new());
+    let mut trials = trials(Arc::clone(&harness));
+    trials.extend(soak(&harness)?);
     trials.push(Trial::test("nothing-is-skipped", || {
         let capabilities = MemoryHarness::new().capabilities();
         let skipped = cases().into_iter().filter_map(|case| Some((case.id(), case.skipped_on(&capabilities)?)));

@@ -15,7 +15,9 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use libtest_mimic::{Arguments, Completion};
-use scheduler_core::conformance::{Case, Disturbance, Failure, Harness, Injection, Outcome, Timing, World, cases};
+use scheduler_core::conformance::{
+    Case, Disturbance, Failure, Harness, Injection, Outcome, Timing, World, cases, soak,
+};
 use scheduler_core::memory::Fate;
 use scheduler_core::{BackendName, Capabilities, Namespace, OwnerId, Role, Scheduler, Target, Workload};
 use scheduler_k8s::KubernetesScheduler;
@@ -33,7 +35,9 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Cases wait most of the time.
     arguments.test_threads.get_or_insert(8);
-    let trials = cases().into_iter().map(trial).collect();
+    let harness: Arc<dyn Harness> = Arc::new(KubernetesHarness { testbed: &TESTBED });
+    let mut trials: Vec<_> = cases().into_iter().map(trial).collect();
+    trials.extend(soak(&harness).expect("a range of seeds"));
     let code = support::run(&arguments, trials);
     RUNTIME.block_on(OTHER_TESTBED.stop());
     code

@@ -187,6 +187,23 @@ pub fn trials(harness: Arc<dyn Harness>) -> Vec<Trial> {
     cases().into_iter().map(trial).collect()
 }
 
+/// More generated sequences, each a test of its own, for long runs: those of the seeds that the environment variable
+/// `SCHEDULER_SOAK` names as `<first>..<end>`; none without it. A failure tells its seed.
+///
+/// # Errors
+/// When the variable is no such range.
+pub fn soak(harness: &Arc<dyn Harness>) -> Result<Vec<Trial>, Failure> {
+    let Ok(range) = std::env::var("SCHEDULER_SOAK") else { return Ok(Vec::new()) };
+    let seeds = range.split_once("..").and_then(|(first, end)| Some((first.parse().ok()?, end.parse().ok()?)));
+    let (first, end): (u64, u64) = seeds
+        .ok_or_else(|| Failure(format!("SCHEDULER_SOAK is {range:?}, not a range of seeds such as 1000..1050")))?;
+    let trial = |seed: u64| {
+        let harness = Arc::clone(harness);
+        Trial::test(format!("soak/{seed}"), move || run_sequence(&harness, seed).map_err(Into::into))
+    };
+    Ok((first..end).map(trial).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
