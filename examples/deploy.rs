@@ -20,6 +20,7 @@ use scheduler_core::{
     WaitOutcome, Workload,
 };
 use scheduler_k8s::KubernetesFactory;
+use scheduler_nomad::NomadFactory;
 use serde_json::Value;
 
 /// Deploys a workload file to a data centre, and tells how it goes.
@@ -74,7 +75,7 @@ async fn main() -> ExitCode {
 async fn run(arguments: &Arguments) -> Result<bool, Refusal> {
     let workload = read_workload(&arguments.workload)?;
     let config = read_config(&arguments.config)?;
-    let registry = Registry::new().backend(MemoryFactory).backend(KubernetesFactory);
+    let registry = Registry::new().backend(MemoryFactory).backend(KubernetesFactory).backend(NomadFactory);
     if arguments.render {
         return print(&registry.render(config, &arguments.datacenter, &workload)?);
     }

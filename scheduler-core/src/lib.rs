@@ -1,6 +1,6 @@
 //! One scheduling algebra, swappable interpreters.
 //!
-//! A control plane says *what* should run: a [`Workload`]. A backend makes that true on Kubernetes, in memory, or on
+//! A control plane says *what* should run: a [`Workload`]. A backend makes that true on Kubernetes, on Nomad, in memory, or on
 //! something of your own. This crate holds what they share, and knows no network and no backend:
 //!
 //! * **the model**: [`Workload`], checked into a [`CheckedWorkload`] before anything is sent;

@@ -25,6 +25,25 @@ use crate::watch::WatchItem;
 ///   operation leaves a task behind.
 /// * **No hidden retries**, but for the bounded repetition of one compare-and-set that is documented with each backend.
 /// * **Ownership.** A scheduler is built with an [`OwnerId`](crate::OwnerId) and touches nothing without that mark.
+///
+/// # Where schedulers think differently
+///
+/// The contract was settled on two that do, Kubernetes and Nomad. What they cannot have alike is either left open here, or
+/// is a [`Feature`](crate::Feature) that one of them declines with its reason:
+///
+/// | what | Kubernetes | Nomad | settled as |
+/// |---|---|---|---|
+/// | objects of a workload | Deployment, Service | one job | [`ObjectChange`](crate::ObjectChange)s are told, never compared |
+/// | what replaces instances | the pod template | also labels, annotations | [`Effect`](crate::Effect) may differ; created, updated, unchanged may not |
+/// | surge | in instances | blue/green, or none | the bounds are honoured or exceeded with a warning |
+/// | `Recreate` | old ones end first | no such order | a feature |
+/// | an instance without a node | is there, pending | is not made | a diagnosis of the workload as a whole will do |
+/// | a lost node | its instances stay, terminating | are lost | they count as ended once they are past their deletion |
+/// | a foreign instance | can match the selector | cannot | never counted where it can |
+/// | readiness | always | while deploying | `ready` means what the platform tells |
+/// | same name, made anew | another uid | the same create index, if stopped only | `incarnation` differs |
+/// | revision after a change from outside | claims of other managers | the source does not render to the job | `None` |
+/// | image that is none | its own reason | the driver's words | a table in the Nomad backend, tested on recordings |
 #[cfg_attr(feature = "mock", mockall::automock)]
 #[async_trait]
 pub trait Scheduler: Debug + Send + Sync + 'static {
@@ -111,7 +130,8 @@ pub trait Scheduler: Debug + Send + Sync + 'static {
     /// It changes nothing, and can be dropped and repeated at will.
     ///
     /// # Cost
-    /// A fixed number of requests, however many workloads there are, but for the pages of long lists.
+    /// A number of requests that each backend's scheduler states: fixed but for pages where the server lists instances in
+    /// bulk (Kubernetes), a few for each workload where it does not (Nomad).
     async fn list(&self, op: List) -> Result<Listed>;
 
     /// What happens to our workloads, level-triggered: see [`WatchItem`].

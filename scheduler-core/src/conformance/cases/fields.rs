@@ -7,16 +7,16 @@ use crate::{
     ConfigEntry, EmptyVolume, EnvValue, NodeRule, Probe, Role, Rolling, RuntimeField, Seconds, Update, VolumeSource,
 };
 
-/// For each field its id, what a change of it needs of the backend, and the change.
+/// For each field its id, what a change of it needs of the backend `[…]` and of the harness `{…}`, and the change.
 macro_rules! fields {
-    ($($id:literal $([$($feature:ident),*])? => |$ctx:ident, $w:ident| $change:expr;)*) => {
+    ($($id:literal $([$($feature:ident),*])? $({$($hand:ident),*})? => |$ctx:ident, $w:ident| $change:expr;)*) => {
         pub(super) const CASES: &[Case] = &[$(
             Case {
                 id: concat!("fields/", $id),
                 clause: 0,
                 about: concat!("A change of this field is launched, reported and judged as in memory: ", $id, "."),
                 needs: &[$($(crate::Feature::$feature),*)?],
-                hands: &[],
+                hands: &[$($(crate::conformance::Hand::$hand),*)?],
                 body: |ctx| Box::pin(compare(ctx, |$ctx, $w| $change)),
             },
         )*];
@@ -32,7 +32,7 @@ fields! {
         let w = main(w, |c| c.readiness(quick(Probe::tcp("http")).initial_delay(5)));
         ctx.with_fate(w, Fate::Crash { after: 1, exit_code: 3 }, "2")
     };
-    "command" => |_ctx, w| main(w, |c| c.command(["/bin/sh", "-c", "$(HOME) $$ ${A}"]));
+    "command" {ImageFates} => |_ctx, w| main(w, |c| c.command(["/bin/sh", "-c", "$(HOME) $$ ${A}"]));
     "args" => |_ctx, w| main(w, |c| c.args(["--price", "5$", "$(NONE)"]));
     "env" => |_ctx, w| main(w, |c| c.env("PASSWORD", "pa$$word ${HOME} $(HOME)"));
     "env-field" [RuntimeFields] => |_ctx, w| main(w, |c| c.env_from("ME", EnvValue::Field(RuntimeField::InstanceName)));
@@ -55,8 +55,8 @@ fields! {
     "readiness-grpc" [GrpcProbes] => |_ctx, w| main(w, |c| c.readiness(quick(Probe::grpc("http"))));
     "liveness" [TcpProbes] => |_ctx, w| main(w, |c| c.liveness(Probe::tcp("http")));
     "startup" [StartupProbes, TcpProbes] => |_ctx, w| main(w, |c| c.startup(quick(Probe::tcp("http"))));
-    "sidecar" [Sidecars] => |ctx, w| w.container(second(ctx, "side").role(Role::Sidecar));
-    "init-container" [InitContainers] => |ctx, w| w.container(second(ctx, "init").role(Role::Init));
+    "sidecar" [Sidecars] {ImageFates} => |ctx, w| w.container(second(ctx, "side").role(Role::Sidecar));
+    "init-container" [InitContainers] {ImageFates} => |ctx, w| w.container(second(ctx, "init").role(Role::Init));
     "volume-empty" [EmptyVolumes] => |_ctx, w| {
         main(w.volume("tmp", VolumeSource::Empty(EmptyVolume::default())), |c| c.mount("tmp", "/tmp"))
     };

@@ -1,0 +1,271 @@
+//! Reads as values: what is asked, and what the answer is. Building one does no I/O.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+
+use crate::error::{Operation, Verb};
+use crate::model::{AgentSelf, Allocation, Deployment, Evaluation, Job, JobStub, Namespace, Submission};
+use crate::target::{Target, check_job, check_namespace, check_uuid};
+
+/// A read whose answer is a `T`. Give it to [`Client::query`](crate::Client::query) to have the answer once, or to
+/// [`Client::follow`](crate::Client::follow) to have every new one.
+///
+/// An argument that cannot be a name or an ID is reported when the query is sent, and nothing is sent then.
+///
+/// Absence is `None`, and only if the server says that this very object is absent. **Lists are not so exact**: of a job
+/// that does not exist, and of one in a namespace that does not exist, they are empty.
+#[must_use]
+pub struct Query<T> {
+    pub(crate) operation: Operation,
+    pub(crate) target: Result<Target, String>,
+    pub(crate) decode: fn(&[u8]) -> Result<T, serde_json::Error>,
+    pub(crate) absent: Option<fn() -> T>,
+}
+
+/// What a list of jobs is limited to, and what it shows.
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct ListOptions {
+    prefix: Option<String>,
+    filter: Option<String>,
+    meta: bool,
+    pub(crate) page_size: Option<u32>,
+}
+
+impl ListOptions {
+    /// Everything, without marks.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only jobs whose ID begins so.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = Some(prefix.into());
+        self
+    }
+
+    /// Only jobs that this expression holds for, such as `Meta["owner"] == "me" and Stop == false`. It is about the stored
+    /// job, so marks can be asked for without being shown.
+    pub fn filter(mut self, expression: impl Into<String>) -> Self {
+        self.filter = Some(expression.into());
+        self
+    }
+
+    /// Shows the marks of each job.
+    pub fn meta(mut self) -> Self {
+        self.meta = true;
+        self
+    }
+
+    /// Jobs per request of [`Client::list_jobs`](crate::Client::list_jobs), 500 unless said otherwise.
+    pub fn page_size(mut self, jobs: u32) -> Self {
+        self.page_size = Some(jobs);
+        self
+    }
+}
+
+impl Query<Option<Job>> {
+    /// A job. `GET /v1/job/:id`.
+    pub fn job(namespace: &str, id: &str) -> Self {
+        one(of_job(Verb::Read, "job", namespace, id, Target::new(["v1", "job", id])))
+    }
+}
+
+impl Query<Option<Vec<Job>>> {
+    /// The versions of a job that the server still has, newest first: 6 unless it is configured otherwise, and those with
+    /// a tag. `GET /v1/job/:id/versions`.
+    ///
+    /// Their `Status` is not to be trusted (hashicorp/nomad#24957).
+    pub fn job_versions(namespace: &str, id: &str) -> Self {
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct Versions {
+            versions: Option<Vec<Job>>,
+        }
+        let target = Target::new(["v1", "job", id, "versions"]);
+        let (operation, target) = of_job(Verb::List, "versions of job", namespace, id, target);
+        let decode = |body: &[u8]| serde_json::from_slice::<Versions>(body).map(|answer| answer.versions);
+        Self { operation, target, decode, absent: Some(|| None) }
+    }
+}
+
+impl Query<Option<Submission>> {
+    /// What a version of a job was made from, if it was said and is still kept. `GET /v1/job/:id/submission`.
+    pub fn submission(namespace: &str, id: &str, version: u64) -> Self {
+        let target = Target::new(["v1", "job", id, "submission"]).param("version", version.to_string());
+        one(of_job(Verb::Read, "submission of job", namespace, id, target))
+    }
+}
+
+impl Query<Vec<Evaluation>> {
+    /// The evaluations of a job, sorted by ID and not by time. Those of an earlier job of the same ID are among them, also
+    /// after it was purged: compare `create_index`. `GET /v1/job/:id/evaluations`.
+    pub fn job_evaluations(namespace: &str, id: &str) -> Self {
+        let target = Target::new(["v1", "job", id, "evaluations"]);
+        many(of_job(Verb::List, "evaluations of job", namespace, id, target))
+    }
+}
+
+impl Query<Vec<Deployment>> {
+    /// The deployments of a job, in no order. `GET /v1/job/:id/deployments`.
+    pub fn job_deployments(namespace: &str, id: &str) -> Self {
+        let target = Target::new(["v1", "job", id, "deployments"]);
+        many(of_job(Verb::List, "deployments of job", namespace, id, target))
+    }
+
+    /// All deployments of a namespace, or of all (`*`). `GET /v1/deployments`.
+    pub fn deployments(namespace: &str) -> Self {
+        many(in_namespace("deployments", namespace, Target::new(["v1", "deployments"])))
+    }
+}
+
+impl Query<Vec<Allocation>> {
+    /// The allocations of a job of its present `CreateIndex`, sorted by ID: also those that ended, until the server
+    /// collects them. `GET /v1/job/:id/allocations`.
+    pub fn job_allocations(namespace: &str, id: &str) -> Self {
+        let target = Target::new(["v1", "job", id, "allocations"]);
+        many(of_job(Verb::List, "allocations of job", namespace, id, target))
+    }
+}
+
+impl Query<Option<Evaluation>> {
+    /// An evaluation. `GET /v1/evaluation/:id`.
+    pub fn evaluation(namespace: &str, id: &str) -> Self {
+        one(by_uuid("evaluation", namespace, id))
+    }
+}
+
+impl Query<Option<Allocation>> {
+    /// An allocation with its job and all that is known. `GET /v1/allocation/:id`.
+    ///
+    /// Without the right to read it, the server says "unknown"; that is
+    /// [`ErrorKind::Forbidden`](crate::ErrorKind::Forbidden) and not `None`.
+    pub fn allocation(namespace: &str, id: &str) -> Self {
+        one(by_uuid("allocation", namespace, id))
+    }
+}
+
+impl Query<Option<Deployment>> {
+    /// A deployment. `GET /v1/deployment/:id`.
+    pub fn deployment(namespace: &str, id: &str) -> Self {
+        one(by_uuid("deployment", namespace, id))
+    }
+}
+
+impl Query<Vec<JobStub>> {
+    /// All jobs of a namespace, or of all (`*`), in one answer; see [`Client::list_jobs`](crate::Client::list_jobs) for
+    /// many. Sorted by namespace and ID. `GET /v1/jobs`.
+    ///
+    /// Followed, it wakes on registrations, stops, and whatever changes a summary, of any job of the region. It does not
+    /// wake on the health of a deployment or on a restart that is over quickly.
+    pub fn jobs(namespace: &str, options: &ListOptions) -> Self {
+        Self::jobs_page(namespace, options, None, None)
+    }
+
+    pub(crate) fn jobs_page(namespace: &str, options: &ListOptions, size: Option<u32>, token: Option<&str>) -> Self {
+        let mut target = Target::new(["v1", "jobs"]);
+        if let Some(prefix) = &options.prefix {
+            target = target.param("prefix", prefix);
+        }
+        if let Some(filter) = &options.filter {
+            target = target.param("filter", filter);
+        }
+        if options.meta {
+            target = target.param("meta", "true");
+        }
+        if let Some(size) = size {
+            target = target.param("per_page", size.to_string());
+        }
+        if let Some(token) = token {
+            target = target.param("next_token", token);
+        }
+        many(in_namespace("jobs", namespace, target))
+    }
+}
+
+impl Query<Vec<Namespace>> {
+    /// The namespaces that the token may use. `GET /v1/namespaces`.
+    pub fn namespaces() -> Self {
+        let operation = Operation::new(Verb::List, "namespaces", None, None);
+        many((operation, Ok(Target::new(["v1", "namespaces"]))))
+    }
+}
+
+impl Query<Option<Namespace>> {
+    /// A namespace. `GET /v1/namespace/:name`.
+    pub fn namespace(name: &str) -> Self {
+        let operation = Operation::new(Verb::Read, "namespace", None, Some(name));
+        let target = check_namespace(name).map(|()| Target::new(["v1", "namespace", name]));
+        one((operation, target))
+    }
+}
+
+impl Query<AgentSelf> {
+    /// What the agent says of itself. Needs `agent:read`. `GET /v1/agent/self`.
+    pub fn agent() -> Self {
+        let operation = Operation::new(Verb::Read, "agent", None, None);
+        let target = Ok(Target::new(["v1", "agent", "self"]));
+        Self { operation, target, decode: |body| serde_json::from_slice(body), absent: None }
+    }
+}
+
+impl Query<String> {
+    /// The leader's address. Anybody may ask, so it is the cheapest way to see that the cluster works; without a leader it
+    /// is [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) after some 5 s. `GET /v1/status/leader`.
+    pub fn leader() -> Self {
+        let operation = Operation::new(Verb::Read, "leader", None, None);
+        let target = Ok(Target::new(["v1", "status", "leader"]));
+        Self { operation, target, decode: |body| serde_json::from_slice(body), absent: None }
+    }
+}
+
+/// What is read, and where.
+type Place = (Operation, Result<Target, String>);
+
+fn of_job(verb: Verb, resource: &str, namespace: &str, id: &str, target: Target) -> Place {
+    let operation = Operation::new(verb, resource, Some(namespace), Some(id));
+    let checked = check_namespace(namespace).and_then(|()| check_job(id));
+    (operation, checked.map(|()| target.param("namespace", namespace)))
+}
+
+fn by_uuid(resource: &str, namespace: &str, id: &str) -> Place {
+    let operation = Operation::new(Verb::Read, resource, Some(namespace), Some(id));
+    let checked = check_namespace(namespace).and_then(|()| check_uuid(id));
+    // The right to read is looked up in the namespace that is asked for, not in that of the object.
+    (operation, checked.map(|()| Target::new(["v1", resource, id]).param("namespace", namespace)))
+}
+
+fn in_namespace(resource: &str, namespace: &str, target: Target) -> Place {
+    let operation = Operation::new(Verb::List, resource, Some(namespace), None);
+    let checked = if namespace == "*" { Ok(()) } else { check_namespace(namespace) };
+    (operation, checked.map(|()| target.param("namespace", namespace)))
+}
+
+/// An object that may be absent.
+fn one<T: DeserializeOwned>((operation, target): Place) -> Query<Option<T>> {
+    Query { operation, target, decode: |body| serde_json::from_slice(body), absent: Some(|| None) }
+}
+
+/// A list. The server says `null` for some empty ones.
+fn many<T: DeserializeOwned>((operation, target): Place) -> Query<Vec<T>> {
+    let decode = |body: &[u8]| serde_json::from_slice::<Option<Vec<T>>>(body).map(Option::unwrap_or_default);
+    Query { operation, target, decode, absent: None }
+}
+
+impl<T> Clone for Query<T> {
+    fn clone(&self) -> Self {
+        Self {
+            operation: self.operation.clone(),
+            target: self.target.clone(),
+            decode: self.decode,
+            absent: self.absent,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Query<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Query({})", self.operation)
+    }
+}
