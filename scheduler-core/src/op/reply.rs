@@ -20,7 +20,7 @@ pub struct Launched {
     pub version: Version,
     /// The native objects, and what happened to each.
     pub objects: Vec<ObjectChange>,
-    /// From whom it was taken over, with [`Guard::Adopt`]. `Some(None)`: from nobody who said so.
+    /// From whom it was taken over, with [`Guard::Adopt`](crate::Guard::Adopt). `Some(None)`: from nobody who said so.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "taken")]
     pub adopted_from: Option<Option<OwnerId>>,
     /// What the backend wants known.
@@ -150,7 +150,7 @@ pub enum Deleted {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Listed {
-    /// With [`Detail::Counts`], in the order of their targets.
+    /// With [`Detail::Counts`](crate::Detail::Counts), in the order of their targets.
     pub workloads: Vec<Observation>,
 }
 
