@@ -201,6 +201,42 @@ async fn what_has_no_place_waits_until_there_is_room() {
 }
 
 #[tokio::test]
+async fn no_more_are_replaced_at_a_time_than_the_update_block_allows() {
+    let (nomad, http) = start(Options::default());
+    let version = |tag: &str| {
+        let mut job = job(tag);
+        job["Job"]["TaskGroups"][0]["Count"] = json!(3);
+        job
+    };
+    http.write("PUT", "/v1/jobs", version("sim/run:1")).await;
+    nomad.advance(Duration::from_secs(5));
+    http.write("PUT", "/v1/jobs", version("sim/run:2")).await;
+    nomad.advance(Duration::from_millis(500));
+    // An evaluation in the middle of a batch is no reason for another one.
+    http.write("PUT", "/v1/jobs", version("sim/run:2")).await;
+    nomad.advance(Duration::from_millis(500));
+    let new = allocs(&http).await.into_iter().filter(|alloc| alloc["JobVersion"] == 1).count();
+    assert_eq!(new, 1);
+    nomad.advance(Duration::from_secs(20));
+    assert_eq!(deployment(&http).await, "successful: Deployment completed successfully");
+}
+
+#[tokio::test]
+async fn without_a_progress_deadline_the_first_failure_ends_a_deployment() {
+    let (nomad, http) = start(Options::default());
+    let mut job = job("sim/crash");
+    job["Job"]["TaskGroups"][0]["ReschedulePolicy"] = Value::Null;
+    http.write("PUT", "/v1/jobs", job.clone()).await;
+    nomad.advance(Duration::from_secs(8));
+    assert_eq!(deployment(&http).await, "running: Deployment is running", "it is replaced until the deadline");
+    job["Job"]["TaskGroups"][0]["Update"]["ProgressDeadline"] = json!(0);
+    job["Job"]["TaskGroups"][0]["Tasks"][0]["Config"]["image"] = json!("sim/crash:2");
+    http.write("PUT", "/v1/jobs", job).await;
+    nomad.advance(Duration::from_secs(8));
+    assert_eq!(deployment(&http).await, "failed: Failed due to unhealthy allocations");
+}
+
+#[tokio::test]
 async fn without_a_leader_only_stale_reads_are_answered() {
     let (nomad, http) = start(Options::default());
     nomad.set_leader(false);

@@ -118,6 +118,9 @@ async fn a_stream_replays_what_its_buffer_holds_and_ends_when_it_is_cut() {
     assert_eq!(versions, [&json!(1), &json!(2), &json!(2)]);
     assert_eq!(lines.last().expect("a line")["Index"], all);
 
+    let (_, lines) = http.lines("/v1/event/stream", &[], || nomad.advance(Duration::from_secs(31))).await;
+    assert_eq!(lines.len(), 1 + 4, "the first heartbeat, and what the buffer holds");
+
     let (_, lines) = http.lines("/v1/event/stream?topic=Job:a", &[], || nomad.cut_event_streams()).await;
     assert!(lines.len() <= 4, "a stream that is cut ends without a heartbeat: {lines:?}");
     let (_, lines) = http.lines("/v1/event/stream?topic=Job:a", &[], || nomad.advance(Duration::from_secs(31))).await;

@@ -316,7 +316,6 @@ fn apply(state: &mut State, plan: Plan, eval: &Eval, job: Option<&Job>) {
             alloc.status = ClientStatus::Lost;
         }
         stopped.push(alloc.id.clone());
-        touch_previous(state, &mut write, &alloc);
         state.put_alloc(&mut write, alloc);
     }
     let snapshot = state.job_for_alloc(&key);
@@ -407,7 +406,7 @@ fn replace(
     stop.then_some(id)
 }
 
-/// What a plan writes of an allocation is written to the one before it as well, which stays as it is.
+/// One that is replaced lets the one that it once replaced be written as well, though that stays as it is.
 fn touch_previous(state: &mut State, write: &mut Write, alloc: &Alloc) {
     if let Some(previous) = alloc.previous.as_ref().and_then(|id| state.allocs.get(id)).cloned() {
         state.put_alloc(write, previous);

@@ -438,7 +438,7 @@ impl State {
             }
             runs |= !alloc.is_terminal();
         }
-        runs |= !job.stop && self.latest_deployment(key).is_some_and(Deployment::is_active);
+        runs |= self.latest_deployment(key).is_some_and(Deployment::is_active);
         let mut evals = self.evals.values().filter(|eval| eval.job == *key && eval.create_index >= job.create_index);
         let status = if runs {
             JobStatus::Running

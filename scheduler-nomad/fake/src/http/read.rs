@@ -31,10 +31,8 @@ impl Look<'_> {
         let entry = state.jobs.get(&key);
         let tables = &state.tables;
         match part {
-            "" => self.of_job(entry, tables.jobs, "job not found", |entry, job| {
-                let _ = entry;
-                (job.modify_index, Value::Object(job.to_json()))
-            }),
+            "" => self
+                .of_job(entry, tables.jobs, "job not found", |_, job| (job.modify_index, Value::Object(job.to_json()))),
             "summary" => self.of_job(entry, tables.summaries, "job not found", |entry, job| {
                 (entry.summary.modify_index, render::summary(job, &entry.summary))
             }),
