@@ -60,10 +60,14 @@ pub trait SchedulerFactory: Debug + Send + Sync + 'static {
 /// # Errors
 /// [`ErrorKind::InvalidArgument`] with the path of the setting that is wrong.
 pub fn parse<T: DeserializeOwned>(config: Value) -> Result<T> {
-    serde_path_to_error::deserialize(config).map_err(|error| {
-        let (path, problem) = (error.path().to_string(), error.inner().to_string());
-        Error::invalid_argument("settings").with_causes(vec![Fault::new(path, problem)])
-    })
+    serde_path_to_error::deserialize(config)
+        .map_err(|error| refuse(error.path().to_string(), error.inner().to_string()))
+}
+
+/// The error for a setting that is wrong. For factories; the registry puts the setting's place in the configuration before
+/// its path.
+pub fn refuse(setting: impl Into<String>, problem: impl Into<String>) -> Error {
+    connect("settings", vec![Fault::new(setting, problem)])
 }
 
 /// The backends that a program knows.
@@ -130,7 +134,8 @@ impl Registry {
 
     async fn datacenter(&self, name: &str, entry: Value) -> Result<Arc<dyn Scheduler>> {
         let (factory, settings) = self.entry(name, entry)?;
-        factory.build(settings).await.map_err(|error| place(error, name, &factory.backend()))
+        let placed = |error| place(error, name, &factory.backend()).with_op(OpName::Connect);
+        factory.build(settings).await.map_err(placed)
     }
 
     /// The backend of a data centre, and its settings.
@@ -172,15 +177,16 @@ fn pick(mut config: Value, name: &str) -> Result<Value> {
     }
 }
 
-/// Puts a backend's error at its place in the configuration: its settings stand under its name in the data centre.
+/// Names the backend, and puts a setting at its place in the configuration: under the backend's name in the data centre.
+/// Only what is marked as of connecting is about settings; a workload that is refused keeps its own paths.
 fn place(error: Error, name: &str, backend: &BackendName) -> Error {
     let error = error.with_backend(backend);
-    if error.op().is_some() {
+    if error.op() != Some(OpName::Connect) {
         return error;
     }
     let causes =
         error.causes().iter().map(|c| Fault::new(format!("{name}.{backend}.{}", c.path), &*c.problem)).collect();
-    error.with_causes(causes).with_op(OpName::Connect)
+    error.with_causes(causes)
 }
 
 impl Datacenters {
@@ -222,14 +228,12 @@ mod tests {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Settings {
-        #[expect(dead_code, reason = "only read by serde")]
         limits: Limits,
     }
 
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Limits {
-        #[expect(dead_code, reason = "only read by serde")]
         seconds: u32,
     }
 
@@ -240,8 +244,16 @@ mod tests {
         }
 
         async fn build(&self, config: Value) -> Result<Arc<dyn Scheduler>> {
-            parse::<Settings>(config)?;
+            let settings = parse::<Settings>(config)?;
+            if settings.limits.seconds == 0 {
+                return Err(refuse("limits.seconds", "is zero"));
+            }
             Err(Error::new(ErrorKind::Unavailable, "no server here"))
+        }
+
+        fn render(&self, config: Value, _: &CheckedWorkload) -> Result<Vec<Value>> {
+            parse::<Settings>(config)?;
+            Err(Error::invalid_argument("").with_causes(vec![Fault::new("extensions.strict", "is odd")]))
         }
     }
 
@@ -258,6 +270,11 @@ mod tests {
             (json!(1), "east", "scheduler"),
             (json!({ "scheduler": "strict", "nomad": {} }), "east.nomad", "strict"),
             (json!({ "scheduler": "strict" }), "east.strict.", "limits"),
+            (
+                json!({ "scheduler": "strict", "strict": { "limits": { "seconds": 0 } } }),
+                "east.strict.limits.seconds",
+                "zero",
+            ),
             (
                 json!({ "scheduler": "strict", "strict": { "limits": { "seconds": "x" } } }),
                 "east.strict.limits.seconds",
@@ -280,6 +297,19 @@ mod tests {
     async fn a_backend_that_cannot_be_reached_is_named() {
         let error = fails(json!({ "scheduler": "strict", "strict": { "limits": { "seconds": 1 } } })).await;
         assert_eq!((error.kind(), error.backend().map(BackendName::as_str)), (&ErrorKind::Unavailable, Some("strict")));
+    }
+
+    #[test]
+    fn a_workload_that_is_refused_keeps_its_paths() {
+        let workload = crate::Workload::service("shop", "web").container(crate::Container::new("web", "web:1"));
+        let workload = workload.check().unwrap();
+        let refused = |seconds: Value| {
+            let config = json!({ "east": { "scheduler": "strict", "strict": { "limits": { "seconds": seconds } } } });
+            let error = Registry::new().backend(Strict).render(config, "east", &workload).unwrap_err();
+            error.causes()[0].path.clone()
+        };
+        assert_eq!(refused(json!(1)), "extensions.strict");
+        assert_eq!(refused(json!("x")), "east.strict.limits.seconds");
     }
 
     #[tokio::test]

@@ -11,8 +11,8 @@ fn main() -> Result<(), Failure> {
     let mut trials = trials(Arc::clone(&harness));
     trials.extend(soak(&harness)?);
     trials.push(Trial::test("nothing-is-skipped", || {
-        let capabilities = MemoryHarness::new().capabilities();
-        let skipped = cases().into_iter().filter_map(|case| Some((case.id(), case.skipped_on(&capabilities)?)));
+        let harness = MemoryHarness::new();
+        let skipped = cases().into_iter().filter_map(|case| Some((case.id(), case.skipped_with(&harness)?)));
         let skipped: Vec<_> = skipped.map(|(id, reason)| format!("{id}: {reason}")).collect();
         if skipped.is_empty() { Ok(()) } else { Err(skipped.join("\n").into()) }
     }));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use scheduler_core::registry::{SchedulerFactory, parse};
-use scheduler_core::{BackendName, CheckedWorkload, Error, Fault, Kind, OpName, OwnerId, Result, Scheduler, Seconds};
+use scheduler_core::registry::{self, SchedulerFactory, parse};
+use scheduler_core::{BackendName, CheckedWorkload, Error, Kind, OwnerId, Result, Scheduler, Seconds};
 use scheduler_k8s_client::ConnectOptions;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -167,10 +167,7 @@ fn read(setting: &str, path: &Path) -> Result<Vec<u8>> {
 }
 
 fn refuse(setting: &str, problem: impl Into<String>) -> Error {
-    Error::invalid_argument("the cluster's settings")
-        .with_causes(vec![Fault::new(setting, problem)])
-        .with_op(OpName::Connect)
-        .with_backend(&BackendName::kubernetes())
+    registry::refuse(setting, problem).with_backend(&BackendName::kubernetes())
 }
 
 /// Builds Kubernetes schedulers for a [`Registry`](scheduler_core::registry::Registry); the settings are

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use scheduler_core::registry::{SchedulerFactory, parse};
+use scheduler_core::registry::{self, SchedulerFactory, parse};
 use scheduler_core::{
-    BackendName, CheckedWorkload, Error, ErrorKind, Fault, Kind, OpName, OwnerId, Result, Scheduler, Seconds,
+    BackendName, CheckedWorkload, Error, ErrorKind, Kind, OpName, OwnerId, Result, Scheduler, Seconds,
 };
 use scheduler_nomad_client::ConnectOptions;
 use serde::{Deserialize, Serialize};
@@ -153,10 +153,7 @@ fn read(setting: &str, path: &Path) -> Result<Vec<u8>> {
 }
 
 fn refuse(setting: &str, problem: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidArgument, "the cluster's settings")
-        .with_causes(vec![Fault::new(setting, problem)])
-        .with_op(OpName::Connect)
-        .with_backend(&BackendName::nomad())
+    registry::refuse(setting, problem).with_backend(&BackendName::nomad())
 }
 
 /// Builds Nomad schedulers for a [`Registry`](scheduler_core::registry::Registry); the settings are [`NomadConfig`].
