@@ -7,7 +7,7 @@ use http::Method;
 use serde_json::{Map, Value};
 
 use crate::client::Client;
-use crate::error::{Effect, Error, ErrorKind, Operation, Verb};
+use crate::error::{Effect, Error, ErrorKind, Missing, Operation, Verb};
 use crate::resource::{PathAndQuery, Resource};
 use crate::transport::{Call, Payload};
 
@@ -38,7 +38,34 @@ pub enum Condition {
     },
 }
 
+impl Condition {
+    pub(crate) fn check(&self, operation: &Operation) -> Result<(), Error> {
+        match self {
+            Self::Unchanged { uid, resource_version } if uid.is_empty() || resource_version.is_empty() => {
+                let why = "the condition's uid or resource version is empty and would guard nothing";
+                Err(Error::new(ErrorKind::InvalidRequest, Effect::NotSent, operation.clone(), why))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// An apply to be sent by [`Client::apply`].
+///
+/// # Marks beside a manifest
+///
+/// What one field manager applies, its next apply removes if it is left out. Something that has to outlive the next apply
+/// of a manifest (a restart's annotation on a pod template, a mark of another program) is therefore applied by a manager
+/// of its own, with nothing else in the body:
+///
+/// ```
+/// use scheduler_k8s_client::{Apply, Condition, Resource};
+/// use serde_json::json;
+///
+/// let read = Condition::Unchanged { uid: "0f34…".to_owned(), resource_version: "271".to_owned() };
+/// let mark = json!({"spec": {"template": {"metadata": {"annotations": {"example.com/restarted": "2026-11-30"}}}}});
+/// let apply = Apply::new(&Resource::DEPLOYMENT, Some("shop"), "web", mark, "my-program-restart", read);
+/// ```
 #[derive(Clone)]
 pub struct Apply<'a> {
     resource: &'a Resource,
@@ -113,13 +140,9 @@ impl<'a> Apply<'a> {
         if let Some(namespace) = self.namespace {
             complete(metadata, "namespace", namespace).map_err(refuse)?;
         }
+        self.condition.check(operation)?;
         let version = match &self.condition {
             Condition::Absent => "1",
-            Condition::Unchanged { uid, resource_version } if uid.is_empty() || resource_version.is_empty() => {
-                return Err(refuse(
-                    "the condition's uid or resource version is empty and would guard nothing".to_owned(),
-                ));
-            }
             Condition::Unchanged { uid, resource_version } => {
                 metadata.insert("uid".to_owned(), Value::String(uid.clone()));
                 resource_version
@@ -223,6 +246,8 @@ pub(crate) fn by_condition(error: Error, condition: &Condition, resource: &Resou
         {
             error.with_kind(ErrorKind::Conflict)
         }
+        // A merge patch of what is gone; an apply is answered 409 then.
+        (Condition::Unchanged { .. }, ErrorKind::NotFound(Missing::Object)) => error.with_kind(ErrorKind::Conflict),
         _ => error,
     }
 }

@@ -265,7 +265,7 @@ impl Client {
         &self.0.transport
     }
 
-    async fn read<T: DeserializeOwned>(
+    pub(crate) async fn read<T: DeserializeOwned>(
         &self,
         operation: Operation,
         resource: Option<Resource>,

@@ -1,6 +1,6 @@
-//! Points in time as seconds since 1970: the two notations that headers and certificates use.
+//! Points in time: the notations that headers, certificates and logs use.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
@@ -52,6 +52,40 @@ pub(crate) fn parse_http(text: &str) -> Option<u64> {
     from_civil(year, month, day, hour, minute, second)
 }
 
+/// `2026-11-30T22:50:00.123456789+01:00`, as RFC 3339 §5.6 has it: any fraction or none, cut to nanoseconds, and `Z` or an
+/// offset. `None` before 1970.
+pub(crate) fn parse_rfc3339(text: &str) -> Option<SystemTime> {
+    let (date, rest) = text.split_once('T')?;
+    let time_end = rest.find(['Z', '+', '-'])?;
+    let (time, offset) = rest.split_at(time_end);
+    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+
+    let [year, month, day] = numbers(date, '-')?;
+    let [hour, minute, second] = numbers(time, ':')?;
+    let local = from_civil(year, month, day, hour, minute, second)?;
+    let utc = match offset.split_at(1) {
+        ("Z", "") => local,
+        (sign, offset) => {
+            let [hours, minutes] = numbers(offset, ':')?;
+            let seconds = hours.checked_mul(3_600)?.checked_add(minutes.checked_mul(60)?)?;
+            if sign == "+" { local.checked_sub(seconds)? } else { local.checked_add(seconds)? }
+        }
+    };
+    let digits = fraction.len().min(9);
+    let number: u64 = fraction.bytes().all(|byte| byte.is_ascii_digit()).then(|| fraction[..digits].parse().ok())??;
+    let nanoseconds = number * 10_u64.pow(9 - digits as u32);
+    UNIX_EPOCH.checked_add(Duration::from_secs(utc) + Duration::from_nanos(nanoseconds))
+}
+
+fn numbers<const COUNT: usize>(text: &str, separator: char) -> Option<[u64; COUNT]> {
+    let mut numbers = [0; COUNT];
+    let mut parts = text.split(separator);
+    for number in &mut numbers {
+        *number = parts.next().filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()?;
+    }
+    parts.next().is_none().then_some(numbers)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +103,36 @@ mod tests {
             "Sun, 99 Nov 1994 08:49:37 GMT",
         ] {
             assert_eq!(parse_http(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn time_stamps_of_logs() {
+        for (text, seconds, nanoseconds) in [
+            ("1994-11-06T08:49:37Z", 784_111_777, 0),
+            ("1994-11-06T08:49:37.000000001Z", 784_111_777, 1),
+            ("1994-11-06T10:19:37.25+01:30", 784_111_777, 250_000_000),
+            ("1994-11-05T22:49:37.0123456789-10:00", 784_111_777, 12_345_678),
+        ] {
+            let expected = UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+            assert_eq!(parse_rfc3339(text), Some(expected), "{text}");
+        }
+        for wrong in [
+            "",
+            "1994-11-06",
+            "T08:49:37Z",
+            "1994-11-06T08:49:37",
+            "1994-11-06T08:49Z",
+            "1994-11-06T08:49:37.Z",
+            "1994-11-06T08:49:37.é1Z",
+            "1994-11-06T08:49:37.5 1Z",
+            "1994-11-06T08:49:+7Z",
+            "1994-11-06T08:49:37+01",
+            "1994-11-06T08:49:37+99999999999999999:00",
+            "1994-11-06T08:49:37Zulu",
+            "1970-01-01T00:00:00+00:01",
+        ] {
+            assert_eq!(parse_rfc3339(wrong), None, "{wrong}");
         }
     }
 

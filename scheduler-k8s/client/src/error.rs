@@ -94,7 +94,7 @@ pub enum Verb {
     List,
     /// Following changes.
     Watch,
-    /// Server-side apply.
+    /// Server-side apply, and other partial writes.
     Patch,
     /// Deleting.
     Delete,
@@ -119,7 +119,8 @@ impl fmt::Display for Verb {
 pub struct Operation {
     /// The verb.
     pub verb: Verb,
-    /// The resource as access rules name it (`deployments.apps`), a path (`/version`), or the server for `connect`.
+    /// The resource as access rules name it (`deployments.apps`, `pods/log`), a path (`/version`), or the server for
+    /// `connect`.
     pub resource: String,
     /// The namespace; `None` for cluster-scoped objects and for all namespaces.
     pub namespace: Option<String>,

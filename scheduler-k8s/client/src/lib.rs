@@ -5,9 +5,11 @@
 //!
 //! - [`Client::apply`] takes effect only under a [`Condition`]: the object is absent, or still the one that was read.
 //! - [`Client::set_managed_fields`] moves what other managers claim, so that an apply can remove it.
+//! - [`Client::set_scale`] changes the number of replicas under the same condition, and nothing else.
 //! - [`Client::delete`] can demand the same, and says how far the deletion is.
 //! - [`Client::get`] says "absent" only when the server says so of this very object.
 //! - [`Client::watch`] loses nothing, deletes included, whatever the connection does.
+//! - [`Client::logs`] tells a container's lines from its node's complaints, and a quiet log from a broken one.
 //! - An [`Error`] says what was tried, what the server said, and whether [it may have taken effect](Effect).
 //!
 //! Objects are JSON: [`serde_json::Value`], or any type of yours that reads the parts that you care for. A [`Resource`]
@@ -69,8 +71,10 @@ mod error;
 mod failure;
 mod kubeconfig;
 mod lines;
-mod managed;
+mod logs;
+mod merge;
 mod resource;
+mod scale;
 mod status;
 mod transport;
 mod watch;
@@ -80,6 +84,8 @@ pub use client::{Client, List, ListOptions, ServerVersion};
 pub use connect::ConnectOptions;
 pub use delete::{Delete, Deleted, Deletion, Propagation};
 pub use error::{Effect, Error, ErrorKind, Missing, Operation, Verb};
+pub use logs::{LogLine, LogOptions};
 pub use resource::Resource;
+pub use scale::{Scale, SetScale};
 pub use status::FieldCause;
 pub use watch::{WatchEvent, WatchOptions};

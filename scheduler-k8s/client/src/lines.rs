@@ -21,8 +21,8 @@ pub(crate) struct Lines {
 #[derive(Debug)]
 pub(crate) enum Line {
     Whole(Bytes),
-    /// The body ended properly, but not at the end of a line.
-    Torn,
+    /// The body ended properly, but not at the end of a line: this is the rest.
+    Torn(Bytes),
     End,
 }
 
@@ -44,7 +44,9 @@ impl Lines {
             }
             self.searched = self.buffer.len();
             if self.ended {
-                return Ok(if self.buffer.trim_ascii().is_empty() { Line::End } else { Line::Torn });
+                let rest = self.buffer.split().freeze();
+                self.searched = 0;
+                return Ok(if rest.trim_ascii().is_empty() { Line::End } else { Line::Torn(rest) });
             }
             if self.buffer.len() > MAX_LINE {
                 let detail = format!("a line is longer than {MAX_LINE} bytes");

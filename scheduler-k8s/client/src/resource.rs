@@ -25,12 +25,33 @@ pub struct Resource {
 impl Resource {
     /// `apps/v1` Deployment.
     pub const DEPLOYMENT: Self = Self::namespaced("apps", "v1", "deployments", "Deployment");
+    /// `apps/v1` DaemonSet.
+    pub const DAEMON_SET: Self = Self::namespaced("apps", "v1", "daemonsets", "DaemonSet");
+    /// `apps/v1` StatefulSet.
+    pub const STATEFUL_SET: Self = Self::namespaced("apps", "v1", "statefulsets", "StatefulSet");
+    /// `apps/v1` ControllerRevision.
+    pub const CONTROLLER_REVISION: Self = Self::namespaced("apps", "v1", "controllerrevisions", "ControllerRevision");
+    /// `batch/v1` Job.
+    pub const JOB: Self = Self::namespaced("batch", "v1", "jobs", "Job");
+    /// `batch/v1` CronJob.
+    pub const CRON_JOB: Self = Self::namespaced("batch", "v1", "cronjobs", "CronJob");
     /// `apps/v1` ReplicaSet.
     pub const REPLICA_SET: Self = Self::namespaced("apps", "v1", "replicasets", "ReplicaSet");
     /// Core `v1` Pod.
     pub const POD: Self = Self::namespaced("", "v1", "pods", "Pod");
     /// Core `v1` Service.
     pub const SERVICE: Self = Self::namespaced("", "v1", "services", "Service");
+    /// `networking.k8s.io/v1` Ingress.
+    pub const INGRESS: Self = Self::namespaced("networking.k8s.io", "v1", "ingresses", "Ingress");
+    /// `discovery.k8s.io/v1` EndpointSlice.
+    pub const ENDPOINT_SLICE: Self = Self::namespaced("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice");
+    /// Core `v1` ConfigMap.
+    pub const CONFIG_MAP: Self = Self::namespaced("", "v1", "configmaps", "ConfigMap");
+    /// Core `v1` Secret.
+    pub const SECRET: Self = Self::namespaced("", "v1", "secrets", "Secret");
+    /// Core `v1` PersistentVolumeClaim.
+    pub const PERSISTENT_VOLUME_CLAIM: Self =
+        Self::namespaced("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim");
     /// Core `v1` Event.
     pub const EVENT: Self = Self::namespaced("", "v1", "events", "Event");
     /// Core `v1` Namespace.
@@ -73,6 +94,11 @@ impl Resource {
     /// Whether the server means this kind. Its refusals name it by plural or by kind, depending on where they arise.
     pub(crate) fn is_called(&self, name: &str) -> bool {
         name == self.plural || name == self.kind
+    }
+
+    /// The name of one of its subresources, such as `deployments.apps/scale`.
+    pub(crate) fn subresource(&self, subresource: &str) -> String {
+        format!("{}/{subresource}", self.qualified_name())
     }
 
     pub(crate) fn operation(&self, verb: Verb, namespace: Option<&str>, name: Option<&str>) -> Operation {

@@ -96,18 +96,18 @@ impl Transport {
         result
     }
 
-    /// Sends one request and hands back the body of a 2xx answer as it comes. Only the headers have a time limit.
-    pub(crate) async fn open(&self, call: Call) -> Result<Body, Error> {
+    /// Sends one request and hands back a 2xx answer as soon as its headers are there, for which alone the limit is.
+    pub(crate) async fn open(&self, call: Call, limit: Option<Duration>) -> Result<Response<Body>, Error> {
         let operation = call.operation.clone();
         let started = Instant::now();
-        let result = self.open_unlogged(call).await;
+        let result = self.open_unlogged(call, limit).await;
         log(&operation, result.as_ref().map(|response| response.status().as_u16()), started);
-        result.map(Response::into_body)
+        result
     }
 
     async fn exchange_unlimited(&self, call: Call) -> Result<Answer, Error> {
         let operation = call.operation.clone();
-        let response = self.open_unlogged(call).await?;
+        let response = self.open_unlogged(call, Some(self.limits.read)).await?;
         let status = response.status().as_u16();
         let warnings = warnings(response.headers());
         let served_at = date(response.headers()).map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds));
@@ -116,7 +116,7 @@ impl Transport {
         Ok(Answer { status, warnings, served_at, content_type, body })
     }
 
-    async fn open_unlogged(&self, call: Call) -> Result<Response<Body>, Error> {
+    async fn open_unlogged(&self, call: Call, limit: Option<Duration>) -> Result<Response<Body>, Error> {
         let Call { operation, resource, method, target, body } = call;
         let mut request = Request::builder()
             .method(method)
@@ -135,12 +135,19 @@ impl Transport {
                 format!("no valid request: {error}"),
             )
         })?;
-        let response = match timeout(self.limits.read, self.kube.send(request)).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
+        let sent = self.kube.send(request);
+        let sent = match limit {
+            None => sent.await,
+            Some(limit) => match timeout(limit, sent).await {
+                Ok(sent) => sent,
+                Err(_) => return Err(no_answer(&operation, limit)),
+            },
+        };
+        let response = match sent {
+            Ok(response) => response,
+            Err(error) => {
                 return Err(self.explain(failure::of_transport(error, operation, self.server.as_deref())));
             }
-            Err(_) => return Err(no_answer(&operation, self.limits.read)),
         };
         if response.status().is_success() {
             Ok(response)
@@ -222,7 +229,7 @@ impl Answer {
     }
 }
 
-fn no_answer(operation: &Operation, limit: Duration) -> Error {
+pub(crate) fn no_answer(operation: &Operation, limit: Duration) -> Error {
     let detail = format!("no complete answer within {limit:?}");
     Error::new(ErrorKind::Timeout, Effect::Unknown, operation.clone(), detail)
 }

@@ -277,7 +277,9 @@ impl Watcher {
             target,
             body: None,
         };
-        self.client.transport().open(call).await.map(Lines::new)
+        let transport = self.client.transport();
+        let response = transport.open(call, Some(transport.limits.read)).await?;
+        Ok(Lines::new(response.into_body()))
     }
 
     async fn hear(&mut self, connection: &mut Connection) -> Heard {
@@ -296,7 +298,7 @@ impl Watcher {
             Line::Whole(line) => self.understand(&line),
             Line::End => Heard::Closed,
             // The server will send it again, since we ask for everything after the last whole event.
-            Line::Torn => {
+            Line::Torn(_) => {
                 let detail = "the watch ended in the middle of an event";
                 Heard::Failed(self.error(ErrorKind::Interrupted, detail), Then::Resume)
             }

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt;
 use scheduler_k8s_client::{
-    Apply, Client, Condition, ConnectOptions, Delete, ListOptions, Propagation, Resource, WatchOptions,
+    Apply, Client, Condition, ConnectOptions, Delete, ListOptions, LogOptions, Propagation, Resource, SetScale,
+    WatchOptions,
 };
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
@@ -51,7 +52,7 @@ impl tracing::Subscriber for Log {
     fn exit(&self, _: &span::Id) {}
 }
 
-const SECRET: Resource = Resource::namespaced("", "v1", "secrets", "Secret");
+const SECRET: Resource = Resource::SECRET;
 /// Part of every body, of requests and answers.
 const HUSH: &str = "aHVzaA";
 
@@ -71,6 +72,8 @@ async fn try_everything(seen: &mut String) {
         Reply::value(&json!({"metadata": {"deletionTimestamp": "now", "x": HUSH}})),
         Reply::value(&json!({"metadata": {"resourceVersion": "1"}, "items": [secret]})),
         Reply::stream(&[&event, &torn]),
+        Reply::stream(&[&format!("2026-11-30T21:50:00Z {HUSH}\n{HUSH}")]),
+        Reply::json(200, &format!(r#"{{"spec":"{HUSH}"}}"#)),
     ])
     .await;
     let options = server.options().client_certificate("cert", HUSH).proxy(format!("http://me:{HUSH}@127.0.0.1:1"));
@@ -96,7 +99,15 @@ async fn try_everything(seen: &mut String) {
     for _ in 0..3 {
         writeln!(seen, "{:?}", watch.next().await.unwrap()).unwrap();
     }
-    assert_eq!(server.requests().len(), 10);
+    let mut lines = client.logs("shop", "p", &LogOptions::new()).await.unwrap();
+    while let Some(line) = lines.next().await {
+        assert_eq!(line.as_ref().unwrap().text, HUSH);
+        writeln!(seen, "{line:?}").unwrap();
+    }
+    let set = SetScale::new(&Resource::DEPLOYMENT, Some("shop"), "web", 1, "m", "u-1", "1");
+    let error = client.set_scale(set).await.unwrap_err();
+    writeln!(seen, "{error} {error:?}").unwrap();
+    assert_eq!(server.requests().len(), 12);
     assert!(server.requests().iter().all(|request| request.header("authorization").unwrap().contains(TOKEN)));
 
     for file in ["users: [{name: a, user: {token: aHVzaA", "users: [{name: a, user: {token: [aHVzaA]}}]"] {

@@ -5,6 +5,7 @@ use std::{
     io::{self, Read as _, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use kube::config::AuthInfo;
@@ -12,6 +13,10 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
 use serde_json::json;
+use tokio_rustls::rustls::{
+    self, ServerConfig,
+    pki_types::{CertificateDer, PrivateKeyDer},
+};
 
 use crate::{TestbedError, User};
 
@@ -21,6 +26,9 @@ pub(crate) struct Credentials {
     /// The certificate of the authority that signed the API server's one: as PEM and as DER.
     pub(crate) authority: String,
     authority_der: Vec<u8>,
+    /// Of everything that listens on loopback.
+    certificate: CertificateDer<'static>,
+    key: KeyPair,
     tokens: [(User, String); User::ALL.len()],
 }
 
@@ -45,7 +53,7 @@ impl Credentials {
         let mut params =
             CertificateParams::new(["127.0.0.1".to_owned(), "localhost".to_owned()]).map_err(no_certificate)?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        params.distinguished_name.push(DnType::CommonName, "testbed API server");
+        params.distinguished_name.push(DnType::CommonName, "testbed");
         let certificate = params.signed_by(&key, &issuer).map_err(no_certificate)?;
 
         let service_accounts = KeyPair::generate().map_err(no_certificate)?;
@@ -58,11 +66,13 @@ impl Credentials {
             folder: folder.to_owned(),
             authority: authority.pem(),
             authority_der: authority.der().to_vec(),
+            certificate: certificate.der().clone(),
+            key,
             tokens,
         };
         credentials.write("authority.crt", &credentials.authority)?;
         credentials.write("server.crt", &certificate.pem())?;
-        credentials.write("server.key", &key.serialize_pem())?;
+        credentials.write("server.key", &credentials.key.serialize_pem())?;
         credentials.write("service-accounts.key", &service_accounts.serialize_pem())?;
         credentials.write("service-accounts.pub", &service_accounts.public_key_pem())?;
         credentials.write("tokens.csv", &credentials.token_file())?;
@@ -101,6 +111,15 @@ impl Credentials {
         config.auth_info = AuthInfo { token: Some(self.token(user).to_owned().into()), ..AuthInfo::default() };
         config.default_retry = false;
         config
+    }
+
+    /// What a server of ours needs to prove to be itself.
+    pub(crate) fn server_tls(&self) -> Result<ServerConfig, TestbedError> {
+        let key = PrivateKeyDer::Pkcs8(self.key.serialize_der().into());
+        ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|builder| builder.with_no_client_auth().with_single_cert(vec![self.certificate.clone()], key))
+            .map_err(|error| TestbedError::machine("set up TLS")(io::Error::other(error)))
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
 };
 
 use k8s_openapi::{
@@ -84,12 +84,17 @@ impl Nodes {
     }
 
     /// Creates the objects and waits until the real node controller finds them fit for Pods.
-    pub(crate) async fn register(&self, client: &Client, nodes: &[Node]) -> Result<(), TestbedError> {
+    pub(crate) async fn register(
+        &self,
+        client: &Client,
+        nodes: &[Node],
+        kubelets: SocketAddr,
+    ) -> Result<(), TestbedError> {
         let api = Api::<NodeObject>::all(client.clone());
         for node in nodes {
             let link = self.known(&node.name)?;
             let doing = format!("register the node {}", node.name);
-            let node_object = object(as_object(node, link.address), &doing)?;
+            let node_object = object(as_object(node, link.address, kubelets), &doing)?;
             api.create(&PostParams::default(), &node_object).await.map_err(TestbedError::kubernetes(doing))?;
         }
         for node in nodes {
@@ -117,7 +122,7 @@ impl Nodes {
 }
 
 /// What a kubelet posts when it registers its node.
-fn as_object(node: &Node, address: IpAddr) -> Value {
+fn as_object(node: &Node, address: IpAddr, kubelets: SocketAddr) -> Value {
     let mut labels = node.labels.clone();
     for (key, value) in [("hostname", node.name.as_str()), ("os", "linux"), ("arch", "amd64")] {
         labels.insert(format!("kubernetes.io/{key}"), value.to_owned());
@@ -134,7 +139,13 @@ fn as_object(node: &Node, address: IpAddr) -> Value {
             "capacity": resources,
             "allocatable": resources,
             "conditions": healthy(),
-            "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": node.name}],
+            "addresses": [
+                {"type": "InternalIP", "address": address},
+                {"type": "Hostname", "address": node.name},
+                // The one that the API server is told to use.
+                {"type": "ExternalIP", "address": kubelets.ip()},
+            ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelets.port()}},
             "nodeInfo": {
                 "architecture": "amd64", "operatingSystem": "linux", "osImage": "simulated", "kernelVersion": "simulated",
                 "containerRuntimeVersion": "sim://1", "kubeletVersion": "v1.36.0-simulated", "kubeProxyVersion": "",

@@ -104,6 +104,9 @@ fn api_server_flags(port: u16, folder: &Path, credentials: &Credentials) -> Vec<
         file("tls-private-key-file", "server.key"),
         file("token-auth-file", "tokens.csv"),
         "--authorization-mode=RBAC".to_owned(),
+        // Of a node's addresses, the one that is real here.
+        "--kubelet-preferred-address-types=ExternalIP".to_owned(),
+        file("kubelet-certificate-authority", "authority.crt"),
         "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
         "--service-account-issuer=https://127.0.0.1".to_owned(),
         file("service-account-key-file", "service-accounts.pub"),

@@ -28,9 +28,9 @@ use crate::{
     Availability, Options, TestbedError, User,
     credentials::{Credentials, random_hex},
     guard::Guard,
-    kubelet,
+    kubelet::{self, Endpoint},
     nodes::Nodes,
-    servers,
+    servers, storage,
 };
 
 /// How long the API may take to show what its controllers do. Milliseconds are usual.
@@ -88,6 +88,7 @@ impl Testbed {
         let mut guard = Guard::new(env::temp_dir().join(format!("testbed-{unique}")))?;
         let credentials = Credentials::new(guard.folder())?;
         let url = servers::start(&programs, &mut guard, &credentials).await?;
+        let endpoint = Endpoint::bind(&credentials)?;
 
         let background = Background::start()?;
         let handle = background.handle.clone();
@@ -107,17 +108,20 @@ impl Testbed {
             namespaces: AtomicU64::new(1),
             running: Mutex::new(Some(Running { background, guard })),
         };
-        testbed.settle(options).await?;
+        testbed.settle(options, endpoint).await?;
         Ok(testbed)
     }
 
     /// Registers the nodes, lets the kubelets run, and waits for the controllers that a Pod needs.
-    async fn settle(&self, options: Options) -> Result<(), TestbedError> {
+    async fn settle(&self, options: Options, endpoint: Endpoint) -> Result<(), TestbedError> {
         let (client, nodes) = (self.admin.clone(), Arc::clone(&self.nodes));
-        self.handle.spawn(kubelet::run(client.clone(), Arc::clone(&nodes)));
+        let kubelets = endpoint.address();
+        self.handle.spawn(kubelet::run(client.clone(), Arc::clone(&nodes), endpoint));
+        self.handle.spawn(storage::run(client.clone()));
         self.run(async move {
             grant_view(&client).await?;
-            nodes.register(&client, &options.nodes).await?;
+            storage::register(&client).await?;
+            nodes.register(&client, &options.nodes, kubelets).await?;
             service_account_exists(&client, "default").await
         })
         .await

@@ -6,22 +6,20 @@
     reason = "this is a test, which clippy cannot tell without #[test]"
 )]
 
+#[expect(dead_code, reason = "shared with other tests, which use more of it")]
 #[path = "support/pods.rs"]
 mod pods;
 mod support;
 
 use std::process::ExitCode;
 
-use k8s_openapi::api::{
-    batch::v1::Job,
-    core::v1::{Pod, Secret},
-};
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{
     Api, Client,
     api::{DeleteParams, PostParams},
 };
 use pods::{
-    Pods, condition, create_pod, deploy, end, event, init_statuses, is_ready, list, node, phase, runs, statuses, waits,
+    Pods, condition, create_pod, deploy, end, event, init_statuses, is_ready, list, phase, runs, statuses, waits,
     waits_for,
 };
 use scheduler_k8s_testbed::{LazyTestbed, Testbed, TestbedError, User};
@@ -42,8 +40,6 @@ fn main() -> ExitCode {
         a_readiness_probe_delays_readiness,
         init_containers_come_in_order,
         a_missing_secret_holds_the_container_up,
-        a_job_completes,
-        an_unbound_claim_stays_unscheduled,
         run_stops_at_once_stubborn_takes_its_grace,
         kubectl_is_a_witness,
         users_may_do_what_they_are_for,
@@ -220,33 +216,6 @@ async fn a_missing_secret_holds_the_container_up() {
     Api::namespaced(client.clone(), &namespace).create(&PostParams::default(), &secret).await.unwrap();
     let ready = pods.until("ready", is_ready).await;
     assert_eq!(statuses(&ready)[0].restart_count, 0);
-}
-
-async fn a_job_completes() {
-    let (_, client, namespace) = set_up().await;
-    let mut pods = Pods::watch(&client, &namespace).await;
-    let job = json!({"metadata": {"name": "once"}, "spec": {"template": {"spec": {
-        "restartPolicy": "Never",
-        "containers": [{"name": "main", "image": "sim/crash/after-0/exit-0"}],
-    }}}});
-    let jobs = Api::<Job>::namespaced(client.clone(), &namespace);
-    jobs.create(&PostParams::default(), &serde_json::from_value(job).unwrap()).await.unwrap();
-    pods.until("Succeeded", |pod| phase(pod) == "Succeeded").await;
-    let complete =
-        kube::runtime::wait::await_condition(jobs, "once", kube::runtime::wait::conditions::is_job_completed());
-    tokio::time::timeout(pods::PATIENCE, complete).await.expect("the Job completes").unwrap();
-}
-
-async fn an_unbound_claim_stays_unscheduled() {
-    let (_, client, namespace) = set_up().await;
-    let mut pods = Pods::watch(&client, &namespace).await;
-    let spec = json!({
-        "containers": [{"name": "main", "image": "sim/run"}],
-        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "nowhere"}}],
-    });
-    create_pod(&client, &namespace, spec).await;
-    let pod = pods.until("refused by the scheduler", |pod| condition(pod, "PodScheduled") == Some("False")).await;
-    assert_eq!((phase(&pod), node(&pod), statuses(&pod).len()), ("Pending", "", 0));
 }
 
 async fn run_stops_at_once_stubborn_takes_its_grace() {

@@ -6,7 +6,7 @@
     reason = "this is a test, which clippy cannot tell without #[test]"
 )]
 
-#[expect(dead_code, reason = "shared with the tests of the kubelet, which use more of it")]
+#[expect(dead_code, reason = "shared with other tests, which use more of it")]
 #[path = "support/pods.rs"]
 mod pods;
 mod support;

@@ -16,9 +16,9 @@ use http_body_util::StreamBody;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use scheduler_k8s_client::kube::{self, client::Body};
-use scheduler_k8s_client::{Client, Effect, ErrorKind, ListOptions, Resource, WatchEvent, WatchOptions};
+use scheduler_k8s_client::{Client, Effect, ErrorKind, ListOptions, LogOptions, Resource, WatchEvent, WatchOptions};
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
@@ -105,11 +105,48 @@ async fn a_quiet_watch_is_no_error() {
     ]);
     let mut items = client.watch(&Resource::POD, None, WatchOptions::new());
     assert!(matches!(items.next().await, Some(Ok(WatchEvent::Listed { .. }))));
-    let quiet = tokio::time::timeout(Duration::from_secs(600), items.next()).await;
+    let quiet = timeout(Duration::from_secs(600), items.next()).await;
     assert!(quiet.is_err(), "{quiet:?}");
     let asked = asked.lock().unwrap();
     assert_eq!(asked.len(), 4, "one list and three watches");
     assert!(asked[1].contains("resourceVersion=5") && asked[2].contains("resourceVersion=6"), "{asked:?}");
+}
+
+/// BR-51 for logs. Nodes before 1.32 send the headers with the first line.
+#[tokio::test(start_paused = true)]
+async fn a_quiet_follow_is_no_error() {
+    const LINE: &str = "2026-11-30T21:50:00Z tick\n";
+    let minutes = |count: u64| Duration::from_secs(60 * count);
+    let service = tower::service_fn(move |_: Request<Body>| async move {
+        sleep(minutes(10)).await;
+        Ok::<_, Infallible>(slow(vec![(minutes(600), LINE)], true))
+    });
+    let client = Client::new(kube::Client::new(service, "default"));
+    let before = Instant::now();
+    let mut lines = client.logs("shop", "p", &LogOptions::new().follow()).await.unwrap();
+    assert_eq!(lines.next().await.unwrap().unwrap().text, "tick");
+    assert_eq!(before.elapsed(), minutes(610));
+}
+
+/// Who does not follow wants an answer.
+#[tokio::test(start_paused = true)]
+async fn a_log_that_stops_in_the_middle() {
+    let (client, _) = client(vec![
+        Script::Hang,
+        Script::Answer(slow(vec![(Duration::from_secs(15), "a\n"), (Duration::from_secs(15), "b\n")], true)),
+    ]);
+    // The limit only turns a hang into a failure.
+    let hour = Duration::from_secs(3600);
+    let before = Instant::now();
+    let opened = timeout(hour, client.logs("shop", "p", &LogOptions::new())).await.unwrap();
+    assert_eq!((opened.err().unwrap().kind(), before.elapsed().as_secs()), (ErrorKind::Timeout, 20));
+    let before = Instant::now();
+    let lines = client.logs("shop", "p", &LogOptions::new()).await.unwrap();
+    let items: Vec<_> = timeout(hour, lines.collect()).await.unwrap();
+    let items: Vec<_> =
+        items.into_iter().map(|item| item.map(|line| line.text).map_err(|error| error.kind())).collect();
+    assert_eq!(items, [Ok("a".to_owned()), Ok("b".to_owned()), Err(ErrorKind::Timeout)]);
+    assert_eq!(before.elapsed().as_secs(), 50, "what comes in pieces may take its time");
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,7 +157,7 @@ async fn a_connection_that_died_in_silence() {
     let before = Instant::now();
     let error = items.next().await.unwrap().unwrap_err();
     assert_eq!((error.kind(), before.elapsed().as_secs()), (ErrorKind::Timeout, 75));
-    assert!(tokio::time::timeout(Duration::from_secs(1), items.next()).await.is_err());
+    assert!(timeout(Duration::from_secs(1), items.next()).await.is_err());
     assert!(asked.lock().unwrap()[2].contains("resourceVersion=5"), "it goes on where it was");
 }
 
@@ -130,7 +167,7 @@ async fn a_server_that_hangs_up_at_once_is_no_busy_loop() {
     let (client, asked) = client([Script::Answer(list())].into_iter().chain(answers).collect());
     let mut items = client.watch(&Resource::POD, None, WatchOptions::new());
     items.next().await.unwrap().unwrap();
-    assert!(tokio::time::timeout(Duration::from_secs(300), items.next()).await.is_err());
+    assert!(timeout(Duration::from_secs(300), items.next()).await.is_err());
     // Half a second doubling to 30: 6 pauses up to 31 s in all, then at least 15 s each.
     let count = asked.lock().unwrap().len();
     assert!((10..30).contains(&count), "{count}");

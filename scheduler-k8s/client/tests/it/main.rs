@@ -5,8 +5,10 @@
 mod clock;
 mod faults;
 mod kubeconfig;
+mod logs;
 mod reads;
 mod recorded;
+mod scale;
 mod server;
 mod tls;
 mod watch;

@@ -49,3 +49,21 @@ pub(crate) const DELETING_POD: &str = r#"{"kind":"Pod","apiVersion":"v1","metada
 
 /// Namespace.
 pub(crate) const DELETING_NAMESPACE: &str = r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop","uid":"5cad677d-5002-4dbf-a340-3fb53f882066","resourceVersion":"237","creationTimestamp":"2026-11-30T22:09:21Z","deletionTimestamp":"2026-11-30T22:09:21Z","labels":{"kubernetes.io/metadata.name":"shop"}},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Terminating"}}"#;
+
+pub(crate) const SCALE: &str = r#"{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"web","namespace":"shop","uid":"2dcf5331-2351-4bfd-ba94-6b2e6d597a48","resourceVersion":"259","creationTimestamp":"2026-12-01T00:57:44Z"},"spec":{"replicas":3},"status":{"replicas":2,"selector":"app=web"}}"#;
+
+/// Scaled to zero, with pods that are still counted.
+pub(crate) const SCALE_TO_ZERO: &str = r#"{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"web","namespace":"shop","uid":"2dcf5331-2351-4bfd-ba94-6b2e6d597a48","resourceVersion":"260","creationTimestamp":"2026-12-01T00:57:44Z"},"spec":{},"status":{"replicas":2,"selector":"app=web"}}"#;
+
+/// A scale with another uid and the right version.
+pub(crate) const SCALE_OF_ANOTHER: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Operation cannot be fulfilled on deployments/scale.apps \"web\": Precondition failed: UID in precondition: 0a0a0a0a-0000-0000-0000-000000000000, UID in object meta: 2dcf5331-2351-4bfd-ba94-6b2e6d597a48","reason":"Conflict","details":{"name":"web","group":"apps","kind":"deployments/scale"},"code":409}"#;
+
+pub(crate) const POD_NOT_FOUND: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"pods \"p\" not found","reason":"NotFound","details":{"name":"p","kind":"pods"},"code":404}"#;
+
+/// The log of a pod that its node does not know.
+pub(crate) const POD_UNKNOWN_TO_NODE: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"the server could not find the requested resource ( pods/log p)","reason":"NotFound","details":{"name":"p","kind":"pods/log"},"code":404}"#;
+
+/// The log of a pod whose node is gone. (The server takes it for a pod.)
+pub(crate) const NODE_NOT_FOUND: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"pods \"node-a\" not found","reason":"NotFound","details":{"name":"node-a","kind":"pods"},"code":404}"#;
+
+pub(crate) const CONTAINER_WAITS: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"container \"main\" in pod \"p\" is waiting to start: ContainerCreating","reason":"BadRequest","code":400}"#;

@@ -35,6 +35,12 @@ impl Reply {
         Self { bytes: format!("{text}\r\n{body}").into_bytes(), then: Then::Keep }
     }
 
+    /// A body that need not be text.
+    pub(crate) fn bytes(code: u16, body: &[u8]) -> Self {
+        let head = format!("HTTP/1.1 {code} Code\r\nContent-Length: {}\r\n\r\n", body.len());
+        Self { bytes: [head.as_bytes(), body].concat(), then: Then::Keep }
+    }
+
     pub(crate) fn json(code: u16, body: &str) -> Self {
         Self::new(code, &[("Content-Type", "application/json")], body)
     }

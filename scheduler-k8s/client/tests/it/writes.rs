@@ -247,12 +247,13 @@ async fn moved_claims_are_guarded_like_an_apply() {
         Reply::value(&stored),
         Reply::json(409, recorded::MODIFIED),
         Reply::json(422, recorded::UID_IMMUTABLE),
+        Reply::json(404, recorded::NOT_FOUND),
     ])
     .await;
     let client = server.client().await;
     let send = || client.set_managed_fields(&Resource::DEPLOYMENT, Some("shop"), "web", claims.clone(), "u-1", "64");
     assert_eq!(send().await.unwrap(), stored);
-    for _ in 0..2 {
+    for _ in 0..3 {
         let error = send().await.unwrap_err();
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Conflict, Effect::Refused));
     }

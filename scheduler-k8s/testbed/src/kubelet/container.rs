@@ -10,7 +10,10 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-use super::fate::{Exit, Fate};
+use super::{
+    fate::{Exit, Fate},
+    output::{End, Output, Run},
+};
 
 /// Between restarts: doubled from the first to the last. A real kubelet takes 10 s to 5 minutes.
 const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
@@ -108,6 +111,14 @@ struct Ended {
     since: Timestamp,
     at: Timestamp,
     exit: Exit,
+    /// It came to its own end, and was not killed or stopped.
+    by_itself: bool,
+}
+
+impl Ended {
+    fn run(&self) -> Run {
+        Run { number: self.number, since: self.since, end: Some(End { at: self.at, by_itself: self.by_itself }) }
+    }
 }
 
 impl Container {
@@ -119,7 +130,7 @@ impl Container {
         let image = spec.image.clone().unwrap_or_default();
         let fate = match (role, Fate::of(&image)) {
             // An image that would run on as a main container is taken for a program that does its work and ends.
-            (Role::Init, Fate::Run | Fate::NeverReady | Fate::Stubborn) => Fate::Crash(Duration::ZERO, Exit::code(0)),
+            (Role::Init, Fate::Run | Fate::NeverReady | Fate::Stubborn) => Fate::Ends(Duration::ZERO, Exit::code(0)),
             (_, fate) => fate,
         };
         Self {
@@ -148,10 +159,6 @@ impl Container {
     /// Running, and past its startup probe: what follows a sidecar may begin.
     pub(super) fn is_started(&self) -> bool {
         matches!(self.state, State::Running(Running { started: true, .. }))
-    }
-
-    pub(super) fn ignores_sigterm(&self) -> bool {
-        self.fate == Fate::Stubborn
     }
 
     /// Waiting without ever having run: what makes a Pod Pending.
@@ -218,10 +225,23 @@ impl Container {
         self.due(now)
     }
 
-    /// Ends it, if it runs.
-    pub(super) fn end(&mut self, now: Timestamp, exit: Exit) {
+    /// SIGTERM: it stops, if it runs and listens.
+    pub(super) fn terminate(&mut self, now: Timestamp) {
+        // Work that was to come to an end is cut short. What serves has nothing to finish.
+        let exit = if self.restart == Restart::Always { Exit::code(0) } else { Exit::interrupted() };
+        if self.fate != Fate::Stubborn {
+            self.end(now, exit, false);
+        }
+    }
+
+    /// SIGKILL: it ends, if it runs.
+    pub(super) fn kill(&mut self, now: Timestamp) {
+        self.end(now, Exit::killed(), false);
+    }
+
+    fn end(&mut self, now: Timestamp, exit: Exit, by_itself: bool) {
         if let State::Running(Running { since, .. }) = self.state {
-            self.state = State::Ended(Ended { number: self.restarts, since, at: now, exit });
+            self.state = State::Ended(Ended { number: self.restarts, since, at: now, exit, by_itself });
         }
     }
 
@@ -258,10 +278,11 @@ impl Container {
 
     /// The first thing that is due: the end, then the startup probe, then the readiness probe.
     fn keep_running(&mut self, mut running: Running, now: Timestamp, notes: &mut Vec<Note>) {
-        if let Fate::Crash(after, exit) = self.fate
+        if let Fate::Ends(after, exit) = self.fate
             && running.since + after <= now
         {
-            self.end(now, exit);
+            // When it was due, however late it is seen: that is what its log says.
+            self.end(running.since + after, exit, exit.signal.is_none());
             return;
         }
         if self.probe_due(&running).is_none_or(|due| due > now) {
@@ -297,7 +318,7 @@ impl Container {
             State::Ended(ended) => self.restarts_after(ended.exit).then_some(now),
             State::Running(running) => {
                 let crash = match self.fate {
-                    Fate::Crash(after, _) => Some(running.since + after),
+                    Fate::Ends(after, _) => Some(running.since + after),
                     _ => None,
                 };
                 crash.into_iter().chain(self.probe_due(running)).min()
@@ -321,6 +342,31 @@ impl Container {
 
     fn warning(&self, reason: &'static str, message: String) -> Note {
         Note { container: self.name.clone(), warning: true, reason, message }
+    }
+
+    /// The end that its image has in store for a run.
+    fn fated_end(&self, running: &Running) -> Option<End> {
+        match self.fate {
+            Fate::Ends(after, exit) => Some(End { at: running.since + after, by_itself: exit.signal.is_none() }),
+            _ => None,
+        }
+    }
+
+    /// What there is to read of it: a real kubelet's choice (`validateContainerLogStatus`), in its words.
+    pub(super) fn output(&self) -> Output {
+        let last = self.last.as_ref().map(Ended::run);
+        let latest = match &self.state {
+            State::Running(running) => {
+                Ok(Run { number: self.restarts, since: running.since, end: self.fated_end(running) })
+            }
+            State::Ended(ended) => Ok(ended.run()),
+            waiting => last.ok_or_else(|| match self.waiting(waiting).0 {
+                "ErrImagePull" => "image can't be pulled",
+                "ImagePullBackOff" => "trying and failing to pull image",
+                reason => reason,
+            }),
+        };
+        Output { container: self.name.clone(), latest, previous: last }
     }
 
     /// As the API shows it. `uid` is the Pod's, for identifiers that differ between Pods.

@@ -14,7 +14,7 @@ pub(super) enum Fate {
     /// Has a name that no registry would take.
     InvalidImage,
     /// Ends like this after that long.
-    Crash(Duration, Exit),
+    Ends(Duration, Exit),
     /// Runs without ever passing a probe.
     NeverReady,
     /// Runs, and ignores SIGTERM.
@@ -33,6 +33,11 @@ impl Exit {
     /// Ended by itself.
     pub(super) fn code(code: i32) -> Self {
         Self { code, signal: None, reason: if code == 0 { "Completed" } else { "Error" } }
+    }
+
+    /// Was asked to stop in the middle of its work, and did: what a shell reports of a SIGTERM.
+    pub(super) fn interrupted() -> Self {
+        Self::code(143)
     }
 
     /// Was killed from outside, or by its own fault.
@@ -80,10 +85,11 @@ impl Fate {
             ("pull-error", Parameters { after: None, exit: None, signal: None }) => Some(Self::PullError),
             ("never-ready", Parameters { after: None, exit: None, signal: None }) => Some(Self::NeverReady),
             ("stubborn", Parameters { after: None, exit: None, signal: None }) => Some(Self::Stubborn),
-            ("oom", Parameters { exit: None, signal: None, .. }) => Some(Self::Crash(after, Exit::out_of_memory())),
-            ("crash", Parameters { exit, signal: None, .. }) => Some(Self::Crash(after, Exit::code(exit.unwrap_or(1)))),
+            ("done", Parameters { exit, signal: None, .. }) => Some(Self::Ends(after, Exit::code(exit.unwrap_or(0)))),
+            ("oom", Parameters { exit: None, signal: None, .. }) => Some(Self::Ends(after, Exit::out_of_memory())),
+            ("crash", Parameters { exit, signal: None, .. }) => Some(Self::Ends(after, Exit::code(exit.unwrap_or(1)))),
             ("crash", Parameters { exit: None, signal: Some(signal), .. }) => {
-                Some(Self::Crash(after, Exit::signal(signal)))
+                Some(Self::Ends(after, Exit::signal(signal)))
             }
             _ => None,
         }
@@ -129,13 +135,16 @@ mod tests {
             ("sim/slow/after-3:1", Fate::Slow(seconds(3))),
             ("sim/pull-error", Fate::PullError),
             ("sim/invalid-image:1", Fate::InvalidImage),
-            ("sim/crash", Fate::Crash(seconds(1), error(1, None))),
-            ("sim/crash/after-5", Fate::Crash(seconds(5), error(1, None))),
-            ("sim/crash/exit-7:a", Fate::Crash(seconds(1), error(7, None))),
-            ("sim/crash/after-0/exit-0", Fate::Crash(seconds(0), completed)),
-            ("sim/crash/after-2/signal-11", Fate::Crash(seconds(2), error(139, Some(11)))),
-            ("sim/oom", Fate::Crash(seconds(1), oom)),
-            ("sim/oom/after-4", Fate::Crash(seconds(4), oom)),
+            ("sim/crash", Fate::Ends(seconds(1), error(1, None))),
+            ("sim/crash/after-5", Fate::Ends(seconds(5), error(1, None))),
+            ("sim/crash/exit-7:a", Fate::Ends(seconds(1), error(7, None))),
+            ("sim/crash/after-0/exit-0", Fate::Ends(seconds(0), completed)),
+            ("sim/crash/after-2/signal-11", Fate::Ends(seconds(2), error(139, Some(11)))),
+            ("sim/done", Fate::Ends(seconds(1), completed)),
+            ("sim/done/after-0:2", Fate::Ends(seconds(0), completed)),
+            ("sim/done/after-2/exit-4", Fate::Ends(seconds(2), error(4, None))),
+            ("sim/oom", Fate::Ends(seconds(1), oom)),
+            ("sim/oom/after-4", Fate::Ends(seconds(4), oom)),
             ("sim/never-ready:x", Fate::NeverReady),
             ("sim/stubborn", Fate::Stubborn),
         ] {
@@ -157,6 +166,7 @@ mod tests {
             "sim/crash/exit-256",
             "sim/crash/signal-0",
             "sim/oom/exit-1",
+            "sim/done/signal-9",
             "sim/slow/after-1/",
             "sim/slow/after--1",
             "sim/pull-error/after-1",

@@ -1,11 +1,14 @@
 //! The simulated kubelets of all nodes: one watch on the Pods that are bound, one task per Pod.
 //!
 //! What happens to a Pod is decided by [`pod`] and [`container`], which know neither clock nor network; what the names
-//! of images mean is in [`fate`]; [`worker`] carries it out.
+//! of images mean is in [`fate`], and what containers write in [`output`]; [`worker`] carries it out, and [`endpoint`]
+//! lets the API server read.
 
 mod configuration;
 mod container;
+mod endpoint;
 mod fate;
+mod output;
 mod pod;
 #[cfg(test)]
 mod simulation_tests;
@@ -29,13 +32,23 @@ use kube::{
 use tokio::sync::watch;
 
 use crate::nodes::Nodes;
+use endpoint::Outputs;
 use worker::Kubelet;
 
+pub(crate) use endpoint::Endpoint;
+
 /// Plays the kubelets of all nodes until it is dropped.
-pub(crate) async fn run(client: Client, nodes: Arc<Nodes>) {
+pub(crate) async fn run(client: Client, nodes: Arc<Nodes>, endpoint: Endpoint) {
+    let outputs = Arc::new(Outputs::default());
+    let kubelet = Arc::new(Kubelet::new(client, Arc::clone(&nodes), Arc::clone(&outputs)));
+    // Without its endpoint there are no logs; the Pods go on.
+    let _ = tokio::join!(endpoint.serve(outputs, nodes), play_all(kubelet));
+}
+
+async fn play_all(kubelet: Arc<Kubelet>) {
     let bound = watcher::Config::default().fields("spec.nodeName!=");
-    let mut events = pin!(watcher(Api::<Pod>::all(client.clone()), bound).default_backoff());
-    let mut players = Players { kubelet: Arc::new(Kubelet::new(client, nodes)), pods: HashMap::new() };
+    let mut events = pin!(watcher(Api::<Pod>::all(kubelet.client().clone()), bound).default_backoff());
+    let mut players = Players { kubelet, pods: HashMap::new() };
     let mut listed = HashSet::new();
     while let Some(event) = events.next().await {
         match event {

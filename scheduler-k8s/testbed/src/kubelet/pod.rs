@@ -10,7 +10,7 @@ use k8s_openapi::{
 
 use super::{
     container::{Container, Note, Restart, Role},
-    fate::Exit,
+    output::Output,
 };
 
 /// A Pod on a node, from the moment when its kubelet learns of it.
@@ -25,8 +25,16 @@ pub(super) struct SimulatedPod {
     containers: Vec<Container>,
     /// How many of them may run. Never less than before: what has begun goes on when a sidecar crashes.
     turn: usize,
-    /// When containers that ignore SIGTERM are killed; set once the Pod is to end.
-    deadline: Option<Timestamp>,
+    /// How long its containers may take to end, unless a delete says otherwise.
+    grace: Duration,
+    /// When it has been active for too long.
+    active_until: Option<Timestamp>,
+    /// It was active for too long, and has failed by that.
+    overdue: bool,
+    /// It is to be deleted.
+    deleted: bool,
+    /// When containers that ignore SIGTERM are killed; set once the Pod is to end, for either reason.
+    kill_at: Option<Timestamp>,
     told_killing: bool,
     /// When each condition got its present status.
     conditions: BTreeMap<&'static str, (bool, Timestamp)>,
@@ -62,7 +70,11 @@ impl SimulatedPod {
             since: now,
             containers: before.chain(main).collect(),
             turn: 0,
-            deadline: None,
+            grace: seconds(spec.termination_grace_period_seconds.unwrap_or(30)),
+            active_until: spec.active_deadline_seconds.map(|limit| now + seconds(limit)),
+            overdue: false,
+            deleted: false,
+            kill_at: None,
             told_killing: false,
             conditions: BTreeMap::new(),
         };
@@ -74,16 +86,19 @@ impl SimulatedPod {
     pub(super) fn observe(&mut self, pod: &Pod, now: Timestamp) {
         self.generation = pod.metadata.generation;
         if pod.metadata.deletion_timestamp.is_some() {
-            let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0).max(0).unsigned_abs();
-            let deadline = now + Duration::from_secs(grace);
-            // A second delete may shorten the grace, a repeated observation must not lengthen it.
-            self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
+            self.deleted = true;
+            self.end(now + seconds(pod.metadata.deletion_grace_period_seconds.unwrap_or(0)));
         }
+    }
+
+    fn end(&mut self, kill_at: Timestamp) {
+        // A second delete may shorten the grace, a repeated observation must not lengthen it.
+        self.kill_at = Some(self.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
     }
 
     /// The containers that the next look would create, and whose configuration therefore matters now.
     pub(super) fn wants_configuration(&self, now: Timestamp) -> impl Iterator<Item = &str> {
-        let turn = if self.deadline.is_some() { 0 } else { self.turn };
+        let turn = if self.kill_at.is_some() { 0 } else { self.turn };
         self.containers[..turn].iter().filter(move |one| one.wants_configuration(now)).map(|one| one.name.as_str())
     }
 
@@ -91,10 +106,14 @@ impl SimulatedPod {
     /// [want](Self::wants_configuration) it.
     pub(super) fn advance(&mut self, now: Timestamp, missing: &BTreeMap<String, String>) -> Step {
         let mut step = Step::default();
-        if let Some(deadline) = self.deadline {
+        if self.kill_at.is_none() && !self.is_complete() && self.active_until.is_some_and(|until| until <= now) {
+            self.overdue = true;
+            self.end(now + self.grace);
+        }
+        if let Some(kill_at) = self.kill_at {
             self.tell_killing(&mut step.notes);
-            self.stop(now, deadline);
-            step.due = self.containers.iter().any(Container::is_running).then_some(deadline);
+            self.stop(now, kill_at);
+            step.due = self.runs().then_some(kill_at);
             return step;
         }
         if self.is_complete() {
@@ -110,12 +129,22 @@ impl SimulatedPod {
         if self.pass_turn() || self.is_complete() {
             step.due = Some(now);
         }
+        step.due = step.due.into_iter().chain(self.active_until).min();
         step
+    }
+
+    /// What there is to read of each container.
+    pub(super) fn output(&self) -> Vec<Output> {
+        self.containers.iter().map(Container::output).collect()
+    }
+
+    fn runs(&self) -> bool {
+        self.containers.iter().any(Container::is_running)
     }
 
     /// Whether it is to be deleted, and nothing of it runs any more.
     pub(super) fn is_gone(&self) -> bool {
-        self.deadline.is_some() && !self.containers.iter().any(Container::is_running)
+        self.deleted && !self.runs()
     }
 
     /// Lets containers begin up to and with the first one that the others have to wait for. Whether that is news.
@@ -144,15 +173,14 @@ impl SimulatedPod {
         self.with_role(Role::Init).any(|one| one.exit_code().is_some_and(|code| code != 0))
     }
 
-    /// SIGTERM to what runs, SIGKILL at the deadline; sidecars when everything else has ended.
-    fn stop(&mut self, now: Timestamp, deadline: Timestamp) {
+    /// SIGTERM to what runs, SIGKILL when the grace is over; sidecars when everything else has ended.
+    fn stop(&mut self, now: Timestamp, kill_at: Timestamp) {
         for sidecars in [false, true] {
             let turn = |one: &&mut Container| (one.role == Role::Sidecar) == sidecars;
             for one in self.containers.iter_mut().filter(turn) {
-                if now >= deadline && one.ignores_sigterm() {
-                    one.end(now, Exit::killed());
-                } else if !one.ignores_sigterm() {
-                    one.end(now, Exit::code(0));
+                one.terminate(now);
+                if now >= kill_at {
+                    one.kill(now);
                 }
             }
             if self.containers.iter().any(|one| one.role != Role::Sidecar && one.is_running()) {
@@ -181,8 +209,11 @@ impl SimulatedPod {
             let statuses: Vec<_> = wanted.map(|one| one.status(&self.uid)).collect();
             (!statuses.is_empty()).then_some(statuses)
         };
+        let overdue = self.overdue && phase == "Failed";
         PodStatus {
             phase: Some(phase.to_owned()),
+            reason: overdue.then(|| "DeadlineExceeded".to_owned()),
+            message: overdue.then(|| "Pod was active on the node longer than the specified deadline".to_owned()),
             observed_generation: self.generation,
             start_time: Some(Time(self.since)),
             pod_ip: Some(self.address.to_string()),
@@ -197,8 +228,10 @@ impl SimulatedPod {
     }
 
     fn phase(&self) -> &'static str {
-        let ended = self.is_complete() || self.is_gone();
-        if ended {
+        if self.overdue && !self.runs() {
+            return "Failed";
+        }
+        if self.is_complete() || self.is_gone() {
             let mut counted = self.containers.iter().filter(|one| one.role != Role::Sidecar);
             return if counted.all(|one| one.last_code() == Some(0)) { "Succeeded" } else { "Failed" };
         }
@@ -253,6 +286,10 @@ impl SimulatedPod {
             ..PodCondition::default()
         }
     }
+}
+
+fn seconds(count: i64) -> Duration {
+    Duration::from_secs(count.max(0).unsigned_abs())
 }
 
 fn restart(policy: Option<&str>) -> Restart {

@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 use serde_json::{Value, json};
 
-use super::pod::SimulatedPod;
+use super::{output::End, pod::SimulatedPod};
 
 const START: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -205,6 +205,12 @@ fn the_restart_policy_decides_how_a_pod_ends() {
         ("Never", "sim/crash/after-0/exit-3", "Failed", 0),
         ("OnFailure", "sim/crash/after-0/exit-0", "Succeeded", 0),
         ("OnFailure", "sim/crash/after-0/exit-3", "Running", 2),
+        ("Never", "sim/done/after-1", "Succeeded", 0),
+        ("Never", "sim/done/after-1/exit-2", "Failed", 0),
+        ("Never", "sim/oom/after-1", "Failed", 0),
+        ("OnFailure", "sim/done/after-1", "Succeeded", 0),
+        ("OnFailure", "sim/done/after-1/exit-2", "Running", 1),
+        ("Always", "sim/done/after-1", "Running", 1),
         ("Always", "sim/crash/after-0/exit-0", "Running", 2),
     ] {
         let mut play = Play::new(json!({"restartPolicy": policy, "containers": [{"name": "main", "image": image}]}));
@@ -276,4 +282,88 @@ fn configuration_matters_when_the_container_is_created() {
     play.missing.clear();
     play.until(7);
     assert_eq!((summary(play.main()).as_str(), wanted(&play)), ("ready", 0));
+}
+
+/// A Job counts a Pod that succeeded, so one whose work was cut short must not.
+#[test]
+fn work_that_is_cut_short_has_failed() {
+    for (policy, image, code, phase) in [
+        ("Always", "sim/run", 0, "Succeeded"),
+        ("OnFailure", "sim/run", 143, "Failed"),
+        ("Never", "sim/done/after-9", 143, "Failed"),
+        ("Never", "sim/done/after-1", 0, "Succeeded"),
+    ] {
+        let mut play = Play::new(json!({"restartPolicy": policy, "containers": [{"name": "main", "image": image}]}));
+        play.until(2).delete(30).until(2);
+        assert_eq!((summary(play.main()), play.phase()), (format!("exit {code}"), phase), "{policy} {image}");
+    }
+}
+
+#[test]
+fn a_pod_that_is_active_for_too_long_fails() {
+    let spec = |image| {
+        json!({
+            "activeDeadlineSeconds": 3, "terminationGracePeriodSeconds": 2,
+            "containers": [{"name": "main", "image": image}],
+        })
+    };
+    let mut play = Play::new(spec("sim/crash/after-1"));
+    play.until(2);
+    assert_eq!((play.phase(), &play.status().reason), ("Running", &None));
+    play.until(60);
+    assert_eq!((play.phase(), play.status().reason.as_deref()), ("Failed", Some("DeadlineExceeded")));
+    assert!(!play.simulated.is_gone(), "nobody deletes it");
+    assert_eq!(play.main().restart_count, 1, "it is not started any more");
+
+    let mut play = Play::new(spec("sim/stubborn"));
+    play.until(4);
+    assert_eq!(play.phase(), "Running", "it has its grace");
+    play.until(5);
+    assert_eq!((play.phase(), summary(play.main()).as_str()), ("Failed", "exit 137"));
+
+    let mut play = Play::new(json!({
+        "restartPolicy": "Never", "activeDeadlineSeconds": 3,
+        "containers": [{"name": "main", "image": "sim/done/after-1"}],
+    }));
+    play.until(60).look();
+    assert_eq!((play.phase(), &play.status().reason), ("Succeeded", &None));
+}
+
+/// The words are a kubelet's (`validateContainerLogStatus`).
+#[test]
+fn what_can_be_read_follows_from_the_state() {
+    let read = |play: &Play, previous| {
+        let output = play.simulated.output().remove(0);
+        output.run(previous, "pod").map(|run| (run.number, run.since))
+    };
+    let waits = |why: &str| Err(format!("container \"main\" in pod \"pod\" is waiting to start: {why}"));
+    let none = || Err("previous terminated container \"main\" in pod \"pod\" not found".to_owned());
+
+    let mut play = Play::of("sim/slow/after-1");
+    play.until(0);
+    assert_eq!((read(&play, false), read(&play, true)), (waits("ContainerCreating"), none()));
+    play.until(1);
+    assert_eq!((read(&play, false), read(&play, true)), (Ok((0, at(1))), none()));
+
+    // Who follows knows the end before it comes, and so reads no tick at it.
+    let mut play = Play::of("sim/done/after-2");
+    play.until(1);
+    let run = play.simulated.output()[0].run(false, "pod").unwrap();
+    assert_eq!(run.end, Some(End { at: at(2), by_itself: true }));
+
+    let mut play = Play::of("sim/pull-error");
+    play.until(0);
+    assert_eq!(read(&play, false), waits("image can't be pulled"));
+    play.until(1);
+    assert_eq!(read(&play, false), waits("trying and failing to pull image"));
+
+    // It runs from 0 to 2, from 3 to 5 and from 7 on.
+    let mut play = Play::of("sim/crash/after-2");
+    play.until(2);
+    assert_eq!(summary(play.main()), "CrashLoopBackOff");
+    assert_eq!((read(&play, false), read(&play, true)), (Ok((0, at(0))), Ok((0, at(0)))));
+    play.until(4);
+    assert_eq!((read(&play, false), read(&play, true)), (Ok((1, at(3))), Ok((0, at(0)))));
+    play.until(7);
+    assert_eq!((read(&play, false), read(&play, true)), (Ok((2, at(7))), Ok((1, at(3)))));
 }

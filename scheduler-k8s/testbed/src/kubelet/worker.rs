@@ -23,7 +23,12 @@ use kube::{
 use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 
-use super::{configuration, container::Note, pod::SimulatedPod};
+use super::{
+    configuration,
+    container::Note,
+    endpoint::{Outputs, Writer},
+    pod::SimulatedPod,
+};
 use crate::nodes::Nodes;
 
 /// Requests at a time. Each one under way holds a connection, and a handshake for every Pod of a large rollout would
@@ -43,20 +48,26 @@ const ADDRESSES: u32 = (1 << 17) - (16 << 8) - 2;
 pub(super) struct Kubelet {
     client: Client,
     nodes: Arc<Nodes>,
+    outputs: Arc<Outputs>,
     requests: Semaphore,
     next_address: AtomicU32,
     next_event: AtomicU64,
 }
 
 impl Kubelet {
-    pub(super) fn new(client: Client, nodes: Arc<Nodes>) -> Self {
+    pub(super) fn new(client: Client, nodes: Arc<Nodes>, outputs: Arc<Outputs>) -> Self {
         Self {
             client,
             nodes,
+            outputs,
             requests: Semaphore::new(REQUESTS),
             next_address: AtomicU32::new(0),
             next_event: AtomicU64::new(0),
         }
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// An address that no Pod of the last hundred thousand had.
@@ -80,10 +91,12 @@ pub(super) async fn play(kubelet: Arc<Kubelet>, mut pods: watch::Receiver<Arc<Po
         return; // bound to a node of somebody else
     };
     let address = kubelet.address();
+    let simulated = SimulatedPod::new(&pod, address, link.address, Timestamp::now());
     let mut player = Player {
-        simulated: SimulatedPod::new(&pod, address, link.address, Timestamp::now()),
         api: Api::namespaced(kubelet.client.clone(), pod.metadata.namespace.as_deref().unwrap_or_default()),
         kubelet: &kubelet,
+        output: kubelet.outputs.open(&pod, simulated.output()),
+        simulated,
         published: None,
         pod,
     };
@@ -123,6 +136,7 @@ struct Player<'a> {
     api: Api<Pod>,
     pod: Arc<Pod>,
     simulated: SimulatedPod,
+    output: Writer,
     /// The status that the API server has, as far as known.
     published: Option<PodStatus>,
 }
@@ -134,6 +148,7 @@ impl Player<'_> {
         self.simulated.observe(&self.pod, now);
         let missing = self.missing(now).await?;
         let step = self.simulated.advance(now, &missing);
+        self.output.write(self.simulated.output());
         let told = self.publish(now).await;
         for note in step.notes {
             self.tell(note, now).await;

@@ -1,4 +1,4 @@
-//! Moving field claims between managers, which server-side apply by itself cannot do.
+//! Conditional merge patches: the writes that server-side apply cannot express.
 
 use bytes::Bytes;
 use http::Method;
@@ -6,9 +6,20 @@ use serde_json::{Value, json};
 
 use crate::apply::{Condition, by_condition};
 use crate::client::Client;
-use crate::error::{Error, Verb};
+use crate::error::{Error, Operation, Verb};
 use crate::resource::{PathAndQuery, Resource};
-use crate::transport::{Call, Payload};
+use crate::transport::{Answer, Call, Payload};
+
+/// One merge patch, to an object or to a subresource of it.
+pub(crate) struct Merge<'a> {
+    pub(crate) operation: &'a Operation,
+    pub(crate) resource: &'a Resource,
+    pub(crate) target: PathAndQuery,
+    /// Without `metadata.uid` and `metadata.resourceVersion`, which the condition adds.
+    pub(crate) body: Value,
+    pub(crate) uid: &'a str,
+    pub(crate) resource_version: &'a str,
+}
 
 impl Client {
     /// Replaces `metadata.managedFields` of an object that is still as it was read, and nothing else. Answers the object
@@ -34,10 +45,19 @@ impl Client {
         uid: &str,
         resource_version: &str,
     ) -> Result<Value, Error> {
-        let operation = resource.operation(Verb::Patch, namespace, Some(name));
-        let target = PathAndQuery::new(resource.path(&operation)?);
-        let metadata = json!({"uid": uid, "resourceVersion": resource_version, "managedFields": managed_fields});
-        let body = json!({ "metadata": metadata });
+        let operation = &resource.operation(Verb::Patch, namespace, Some(name));
+        let target = PathAndQuery::new(resource.path(operation)?);
+        let body = json!({"metadata": {"managedFields": managed_fields}});
+        self.merge(Merge { operation, resource, target, body, uid, resource_version }).await?.json(operation)
+    }
+
+    /// Sends a merge patch that takes effect only on the object that was read.
+    pub(crate) async fn merge(&self, merge: Merge<'_>) -> Result<Answer, Error> {
+        let Merge { operation, resource, target, mut body, uid, resource_version } = merge;
+        let condition = Condition::Unchanged { uid: uid.to_owned(), resource_version: resource_version.to_owned() };
+        condition.check(operation)?;
+        body["metadata"]["uid"] = uid.into();
+        body["metadata"]["resourceVersion"] = resource_version.into();
         let call = Call {
             operation: operation.clone(),
             resource: Some(*resource),
@@ -45,9 +65,6 @@ impl Client {
             target,
             body: Some(Payload { content_type: "application/merge-patch+json", bytes: Bytes::from(body.to_string()) }),
         };
-        let condition = Condition::Unchanged { uid: uid.to_owned(), resource_version: resource_version.to_owned() };
-        let answer =
-            self.transport().exchange(call).await.map_err(|error| by_condition(error, &condition, resource))?;
-        answer.json(&operation)
+        self.transport().exchange(call).await.map_err(|error| by_condition(error, &condition, resource))
     }
 }
