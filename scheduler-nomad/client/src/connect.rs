@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::Full;
-use tower::Service;
+use tower_service::Service;
 
 use crate::connection;
 use crate::environment;

@@ -35,7 +35,8 @@ pub enum ErrorKind {
     NotFound(Missing),
     /// Something of this name is there already, although it should not be.
     AlreadyExists,
-    /// It moved since it was read: a check index, version or check-and-set does not hold.
+    /// It moved since it was read: a check index, version or check-and-set does not hold. Of a variable it may also mean
+    /// that it went.
     Conflict,
     /// What is there is not in a state that allows it, such as a deployment that is over.
     Precondition,
@@ -56,7 +57,7 @@ pub enum ErrorKind {
     /// The connection broke after the request was handed over.
     Interrupted,
     /// An event stream that was accepted and then says nothing: this is how servers from 1.11.2 on refuse one. A proxy
-    /// that holds the stream back looks the same.
+    /// that holds the stream back looks the same. [`Client::events`](crate::Client::events) says what to do instead.
     StreamRefused,
     /// The answer is not what the API says: HTML, truncated JSON, another shape, too long, no HTTP.
     MalformedAnswer,
@@ -74,6 +75,9 @@ pub enum Missing {
     Namespace,
     /// The region.
     Region,
+    /// The time zone of a periodic job: there is none of this name, or the server lacks the zones' data
+    /// (hashicorp/nomad#10978).
+    TimeZone,
     /// Something else, which the server's message names, or which it does not name at all.
     Other,
 }
@@ -108,13 +112,41 @@ pub enum Verb {
     Register,
     /// Stopping or purging a job.
     Deregister,
+    /// Changing how many instances run.
+    Scale,
+    /// Registering an earlier version of a job again.
+    Revert,
+    /// Running the scheduler over a job.
+    Evaluate,
+    /// Running a job of the clock now.
+    Force,
+    /// Running a parameterized job.
+    Dispatch,
+    /// Letting canaries take over.
+    Promote,
+    /// Ending a deployment without success.
+    Fail,
+    /// Holding a deployment.
+    Pause,
+    /// Letting a deployment that is held go on.
+    Resume,
+    /// Replacing an instance.
+    Stop,
+    /// Starting the tasks of an instance again.
+    Restart,
+    /// Sending a signal to the tasks of an instance.
+    Signal,
     /// Making or replacing something else.
     Write,
+    /// Removing something else.
+    Delete,
 }
 
 impl Verb {
-    fn changes(self) -> bool {
-        matches!(self, Self::Register | Self::Deregister | Self::Write)
+    /// Whether it changes something, so that its failure may leave an unknown [`Effect`].
+    #[must_use]
+    pub fn changes(self) -> bool {
+        !matches!(self, Self::Connect | Self::Read | Self::List | Self::Watch | Self::Plan)
     }
 }
 
@@ -128,7 +160,20 @@ impl fmt::Display for Verb {
             Self::Plan => "plan",
             Self::Register => "register",
             Self::Deregister => "deregister",
+            Self::Scale => "scale",
+            Self::Revert => "revert",
+            Self::Evaluate => "evaluate",
+            Self::Force => "force",
+            Self::Dispatch => "dispatch",
+            Self::Promote => "promote",
+            Self::Fail => "fail",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Stop => "stop",
+            Self::Restart => "restart",
+            Self::Signal => "signal",
             Self::Write => "write",
+            Self::Delete => "delete",
         })
     }
 }
@@ -288,6 +333,9 @@ impl Error {
             ErrorKind::Forbidden => "check that the token is valid and that its policies allow this",
             ErrorKind::NotFound(Missing::Namespace) => "create the namespace first",
             ErrorKind::NotFound(Missing::Region) => "check the region",
+            ErrorKind::NotFound(Missing::TimeZone) => {
+                "check the time zone's name, or install the zones' data on the servers"
+            }
             ErrorKind::Conflict | ErrorKind::AlreadyExists => "read it again and decide anew",
             ErrorKind::DeploymentActive => "wait for the deployment to end, or register the job with the new count",
             ErrorKind::Unsupported => "check the address and the server's version",

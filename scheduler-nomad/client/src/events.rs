@@ -134,13 +134,27 @@ impl Client {
     ///
     /// **Errors are items.** After a transient one ([`Error::is_transient`]) the next poll waits (0.5 s doubling to 30 s,
     /// half of it random, or as long as the server asks, up to 5 minutes) and opens the stream from where it was. After
-    /// any other the stream ends, [`ErrorKind::StreamRefused`] among them: no greeting within 5 s, or an end before it. An
-    /// open stream on which nothing, not even the server's heartbeat, comes for 75 s is [`ErrorKind::Timeout`].
-    /// Agents of version 1.11.2 itself answer with a status line that is no HTTP (hashicorp/nomad#27586), which is
-    /// [`ErrorKind::MalformedAnswer`]; poll those.
+    /// any other, and after [`ErrorKind::MalformedAnswer`], the stream ends. An open stream on which nothing, not even the
+    /// server's heartbeat, comes for 75 s is [`ErrorKind::Timeout`].
     ///
     /// The stream spawns nothing, holds no more than one line, and reads only while it is polled. A server ends the stream
     /// of a reader that is too slow.
+    ///
+    /// # When there is no stream
+    ///
+    /// Whatever ended it, [`follow`](Self::follow) of [`Query::jobs`](crate::Query::jobs) and
+    /// [`Query::deployments`](crate::Query::deployments) tells of changes too, unless the arguments were wrong
+    /// ([`InvalidRequest`](ErrorKind::InvalidRequest), [`Invalid`](ErrorKind::Invalid)); and if that is not granted either,
+    /// its own error says so. The stream alone is refused by:
+    ///
+    /// - [`StreamRefused`](ErrorKind::StreamRefused): no greeting within 5 s, or an end before it, which is how servers from
+    ///   1.11.2 on refuse, and what a proxy that holds the answer back looks like.
+    /// - [`Forbidden`](ErrorKind::Forbidden) and [`Unauthenticated`](ErrorKind::Unauthenticated): how older servers refuse.
+    ///   All namespaces (`*`) need the right to read jobs in each one, while a list shows what one may read.
+    /// - [`Unsupported`](ErrorKind::Unsupported), [`NotFound`](ErrorKind::NotFound) and
+    ///   [`Unexpected`](ErrorKind::Unexpected): a proxy that does not pass the route on, or leads to a log-in.
+    /// - [`MalformedAnswer`](ErrorKind::MalformedAnswer): an agent of version 1.11.2 itself, whose status line is no HTTP
+    ///   (hashicorp/nomad#27586), or a line that is too long.
     pub fn events(&self, options: EventOptions) -> BoxStream<'static, Result<StreamItem, Error>> {
         let operation = Operation::new(Verb::Watch, "events", Some(&options.namespace), None);
         let reader = Reader {
@@ -250,7 +264,8 @@ impl Reader {
     }
 
     fn fail(&mut self, error: Error) -> Error {
-        if error.is_transient() {
+        // What the server cannot say in HTTP, or in a line that we take, it will say the same way again.
+        if error.is_transient() && error.kind() != ErrorKind::MalformedAnswer {
             self.pause = Some(self.failures.add(error.retry_after()));
             self.step = Step::Open;
         }

@@ -4,8 +4,12 @@
 //!
 //! - A read is a value, a [`Query`]: [`Client::query`] answers it once, [`Client::follow`] whenever something is new.
 //! - [`Client::register`] takes effect only under a [`Condition`]: the job is absent, or still the one that was read.
+//! - Every other change is a function of [`Client`] whose documentation says whether it may be repeated and what it costs;
+//!   what the server can make conditional takes a condition.
 //! - Fields that are not modelled survive reading a job, changing it and registering it.
-//! - [`Client::events`] reconnects by itself and says when to read everything anew.
+//! - [`Client::events`] reconnects by itself and says when to read everything anew, and its documentation when to poll
+//!   instead.
+//! - [`Client::logs`] reads and follows the output of a task, by way of the agent.
 //! - An [`Error`] says what was tried, what the server said, what it means ([`ErrorKind`], although the server answers most
 //!   refusals with 500 and a sentence), and whether [it may have taken effect](Effect).
 //!
@@ -36,16 +40,18 @@
 //! [`ConnectOptions::from_environment`] is called. All requests leave at one place. Reads are consistent: `stale` is not
 //! offered, since what one has just written would be missing.
 //!
-//! # Logs
+//! # Tracing
 //!
 //! One `tracing` event per request at level debug: verb, resource, namespace, name, code, duration. Bodies, tokens and
-//! query strings are never logged and are in no `Debug` output or error.
+//! query strings are never logged and are in no `Debug` output or error, and neither are values of variables, payloads of
+//! dispatches, and what tasks print.
 //!
 //! # Features
 //!
 //! `rustls-tls` and `ring` are on by default; `aws-lc-rs` can stand in for `ring`. A crypto provider that the program
 //! installed goes before both.
 
+mod base64;
 mod client;
 mod connect;
 mod connection;
@@ -56,6 +62,7 @@ mod events;
 mod failure;
 mod follow;
 mod lines;
+mod logs;
 pub mod model;
 mod pause;
 mod query;
@@ -70,6 +77,10 @@ pub use client::{Answer, Client, ServerVersion};
 pub use connect::{ConnectOptions, Token};
 pub use error::{Effect, Error, ErrorKind, Missing, Operation, Verb};
 pub use events::{Event, EventOptions, StreamItem, Topic};
+pub use logs::{FileEvent, LogFrame, LogOptions, LogOrigin, LogStream};
 pub use query::{ListOptions, Query};
 pub use transport::Meta;
-pub use write::{Condition, Deregistered, Register, Registered};
+pub use write::{
+    Condition, DeploymentChanged, Deregistered, Dispatch, Dispatched, Evaluated, Register, Registered, Revert, Scale,
+    VariableCondition,
+};

@@ -1,12 +1,16 @@
 //! Reads as values: what is asked, and what the answer is. Building one does no I/O.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
 
 use crate::error::{Operation, Verb};
-use crate::model::{AgentSelf, Allocation, Deployment, Evaluation, Job, JobStub, Namespace, Submission};
-use crate::target::{Target, check_job, check_namespace, check_uuid};
+use crate::model::{
+    AgentSelf, Allocation, CheckResult, Deployment, Evaluation, Job, JobStub, JobSummary, Namespace, NamespaceServices,
+    Node, ScaleStatus, ServiceRegistration, Submission, Variable, VariableStub,
+};
+use crate::target::{Target, check_job, check_namespace, check_segment, check_uuid, check_variable};
 
 /// A read whose answer is a `T`. Give it to [`Client::query`](crate::Client::query) to have the answer once, or to
 /// [`Client::follow`](crate::Client::follow) to have every new one.
@@ -29,6 +33,7 @@ pub struct Query<T> {
 pub struct ListOptions {
     prefix: Option<String>,
     filter: Option<String>,
+    parent: Option<String>,
     meta: bool,
     pub(crate) page_size: Option<u32>,
 }
@@ -52,6 +57,12 @@ impl ListOptions {
         self
     }
 
+    /// Only the jobs that this one made, by the clock or by dispatch. They outlive it.
+    pub fn children_of(mut self, parent: impl Into<String>) -> Self {
+        self.parent = Some(parent.into());
+        self
+    }
+
     /// Shows the marks of each job.
     pub fn meta(mut self) -> Self {
         self.meta = true;
@@ -63,6 +74,36 @@ impl ListOptions {
         self.page_size = Some(jobs);
         self
     }
+
+    fn apply(&self, mut target: Target) -> Target {
+        // The prefix lets the server look at few jobs; it is the filter that tells children from others (`a/b` and `a/bc`).
+        let children = self.parent.as_ref().map(|parent| format!("{parent}/"));
+        if let Some(prefix) = self.prefix.as_ref().or(children.as_ref()) {
+            target = target.param("prefix", prefix);
+        }
+        let parent = self.parent.as_ref().map(|parent| format!("ParentID == {}", quoted(parent)));
+        let filter = match (parent, &self.filter) {
+            (Some(parent), Some(filter)) => Some(format!("{parent} and ({filter})")),
+            (parent, filter) => parent.or_else(|| filter.clone()),
+        };
+        if let Some(filter) = filter {
+            target = target.param("filter", filter);
+        }
+        if self.meta { target.param("meta", "true") } else { target }
+    }
+}
+
+/// A text as a filter has it. Its grammar ends the text at the next quote, whatever stands before, and reads escapes then.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' | '\0'..='\x1f' => out.push_str(&format!("\\u{:04x}", u32::from(character))),
+            _ => out.push(character),
+        }
+    }
+    out.push('"');
+    out
 }
 
 impl Query<Option<Job>> {
@@ -164,16 +205,7 @@ impl Query<Vec<JobStub>> {
     }
 
     pub(crate) fn jobs_page(namespace: &str, options: &ListOptions, size: Option<u32>, token: Option<&str>) -> Self {
-        let mut target = Target::new(["v1", "jobs"]);
-        if let Some(prefix) = &options.prefix {
-            target = target.param("prefix", prefix);
-        }
-        if let Some(filter) = &options.filter {
-            target = target.param("filter", filter);
-        }
-        if options.meta {
-            target = target.param("meta", "true");
-        }
+        let mut target = options.apply(Target::new(["v1", "jobs"]));
         if let Some(size) = size {
             target = target.param("per_page", size.to_string());
         }
@@ -181,6 +213,93 @@ impl Query<Vec<JobStub>> {
             target = target.param("next_token", token);
         }
         many(in_namespace("jobs", namespace, target))
+    }
+}
+
+impl Query<Option<JobSummary>> {
+    /// How the instances of a job do, and the jobs that it made. `GET /v1/job/:id/summary`.
+    pub fn job_summary(namespace: &str, id: &str) -> Self {
+        one(of_job(Verb::Read, "summary of job", namespace, id, Target::new(["v1", "job", id, "summary"])))
+    }
+}
+
+impl Query<Option<ScaleStatus>> {
+    /// The counts of a job's groups, and what was done to them. `GET /v1/job/:id/scale`.
+    pub fn scale_status(namespace: &str, id: &str) -> Self {
+        one(of_job(Verb::Read, "scale of job", namespace, id, Target::new(["v1", "job", id, "scale"])))
+    }
+}
+
+impl Query<BTreeMap<String, CheckResult>> {
+    /// What Nomad's own checks of an allocation found last, by the check's ID. Its node answers, by way of the agent, and
+    /// nobody keeps it: there is nothing to follow, and a node that is away is
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable). `GET /v1/client/allocation/:id/checks`.
+    pub fn allocation_checks(namespace: &str, id: &str) -> Self {
+        let operation = Operation::new(Verb::List, "checks of allocation", Some(namespace), Some(id));
+        let checked = check_namespace(namespace).and_then(|()| check_uuid(id));
+        let target = Target::new(["v1", "client", "allocation", id, "checks"]).param("namespace", namespace);
+        let decode = |body: &[u8]| serde_json::from_slice::<Option<_>>(body).map(Option::unwrap_or_default);
+        Self { operation, target: checked.map(|()| target), decode, absent: None }
+    }
+}
+
+impl Query<Vec<NamespaceServices>> {
+    /// The services of Nomad's own registry that have registrations, in a namespace or in all (`*`). `GET /v1/services`.
+    pub fn services(namespace: &str) -> Self {
+        many(in_namespace("services", namespace, Target::new(["v1", "services"])))
+    }
+}
+
+impl Query<Vec<ServiceRegistration>> {
+    /// Where the instances of a service are: those that are healthy, those that are not, and those left behind. Empty for a
+    /// service that nobody knows. `GET /v1/service/:name`.
+    ///
+    /// An address is of use when its allocation still runs and no check of it fails, see
+    /// [`allocation_checks`](Query::allocation_checks).
+    pub fn service(namespace: &str, name: &str) -> Self {
+        let operation = Operation::new(Verb::List, "registrations of service", Some(namespace), Some(name));
+        let checked = check_namespace(namespace).and_then(|()| check_segment("service", name));
+        let target = Target::new(["v1", "service", name]).param("namespace", namespace);
+        many((operation, checked.map(|()| target)))
+    }
+
+    /// The same for all services of a job; empty too for one that does not exist. `GET /v1/job/:id/services`.
+    pub fn job_services(namespace: &str, id: &str) -> Self {
+        let target = Target::new(["v1", "job", id, "services"]);
+        let query = many(of_job(Verb::List, "services of job", namespace, id, target));
+        Self { absent: Some(Vec::new), ..query }
+    }
+}
+
+impl Query<Option<Variable>> {
+    /// A variable with its values. `GET /v1/var/:path`.
+    pub fn variable(namespace: &str, path: &str) -> Self {
+        let operation = Operation::new(Verb::Read, "variable", Some(namespace), Some(path));
+        let checked = check_namespace(namespace).and_then(|()| check_variable(path));
+        one((operation, checked.map(|()| Target::new(["v1", "var", path]).param("namespace", namespace))))
+    }
+}
+
+impl Query<Vec<VariableStub>> {
+    /// The variables of a namespace, or of all (`*`), whose path begins so, without their values. `GET /v1/vars`.
+    pub fn variables(namespace: &str, prefix: &str) -> Self {
+        many(in_namespace("variables", namespace, Target::new(["v1", "vars"]).param("prefix", prefix)))
+    }
+}
+
+impl Query<Vec<Node>> {
+    /// The nodes. Followed, it wakes on every change of an allocation. `GET /v1/nodes`.
+    pub fn nodes() -> Self {
+        let operation = Operation::new(Verb::List, "nodes", None, None);
+        many((operation, Ok(Target::new(["v1", "nodes"]))))
+    }
+}
+
+impl Query<Option<Node>> {
+    /// A node with all that is known of it. `GET /v1/node/:id`.
+    pub fn node(id: &str) -> Self {
+        let operation = Operation::new(Verb::Read, "node", None, Some(id));
+        one((operation, check_uuid(id).map(|()| Target::new(["v1", "node", id]))))
     }
 }
 

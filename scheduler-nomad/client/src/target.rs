@@ -106,6 +106,24 @@ pub(crate) fn check_uuid(id: &str) -> Result<(), String> {
     }
 }
 
+/// A name that is one segment of a path, where nothing more is known of it.
+pub(crate) fn check_segment(what: &str, name: &str) -> Result<(), String> {
+    if name.contains('/') || matches!(name, "" | "." | "..") {
+        return Err(format!("a {what} called {name:?} cannot be addressed here"));
+    }
+    Ok(())
+}
+
+/// The server's rule for paths of variables. Empty segments would be cleaned up on the way.
+pub(crate) fn check_variable(path: &str) -> Result<(), String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~' | b'/');
+    if (1..=128).contains(&path.len()) && path.bytes().all(fits) && !path.split('/').any(str::is_empty) {
+        Ok(())
+    } else {
+        Err(format!("{path:?} cannot be the path of a variable"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +162,19 @@ mod tests {
         assert!(check_uuid("a691a909-4c5a-3209-8b3b-a480fce642bf").is_ok());
         for id in ["", "a691a909", "a691a909-4c5a-3209-8b3b-a480fce642b/", "a691a909-4c5a-3209-8b3b-a480fce642bff"] {
             assert!(check_uuid(id).is_err(), "{id}");
+        }
+    }
+
+    #[test]
+    fn segments_and_variables() {
+        for (name, fits) in [("a b", true), ("_nomad-task-1-x", true), ("", false), ("..", false), ("a/b", false)] {
+            assert_eq!(check_segment("tag", name).is_ok(), fits, "{name}");
+        }
+        for path in ["nomad/jobs/web", "A-1_~", &"x".repeat(128)] {
+            assert_eq!(check_variable(path), Ok(()), "{path}");
+        }
+        for path in ["", "/a", "a/", "a//b", "a.b", "a b", "é", &"x".repeat(129)] {
+            assert!(check_variable(path).is_err(), "{path}");
         }
     }
 }

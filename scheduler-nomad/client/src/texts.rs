@@ -37,7 +37,9 @@ const REFUSED: &[(Shape, Kind)] = &[
     // Several faults come as one list. What is not about the job's content stands first.
     (StartEnd("1 error occurred:\n\t* Task group ", " healthy allocations"), Kind::Precondition),
     (Contains("\" has non-terminal "), Kind::Precondition),
+    (Contains(" associated with it in regions: "), Kind::Precondition),
     (Contains(" is in nonexistent namespace "), Kind::NotFound(Missing::Namespace)),
+    (Starts("1 error occurred:\n\t* 1 error occurred:\n\t* Invalid time zone \""), Kind::NotFound(Missing::TimeZone)),
     (Contains(" error occurred:"), Kind::Invalid),
     (Contains(" errors occurred:"), Kind::Invalid),
     // Other faults of the content.

@@ -3,16 +3,16 @@
 //! Everything goes through [`Transport::exchange`] or [`Transport::open`]: one request each, never a repeat.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
+use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use tokio::time::{Instant, timeout};
-use tower::ServiceExt;
-use tower::util::BoxCloneSyncService;
 
 use crate::date;
 use crate::error::{Effect, Error, ErrorKind, Operation};
@@ -34,7 +34,12 @@ const OUR_NAME: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERS
 
 pub(crate) type Body = UnsyncBoxBody<Bytes, BoxError>;
 
-pub(crate) type HttpService = BoxCloneSyncService<Request<Full<Bytes>>, Response<Body>, BoxError>;
+pub(crate) type HttpService = Arc<dyn Http>;
+
+/// What carries a request to the server and the answer back.
+pub(crate) trait Http: Send + Sync {
+    fn send(&self, request: Request<Full<Bytes>>) -> BoxFuture<'static, Result<Response<Body>, BoxError>>;
+}
 
 /// What the headers of an answer say beside the body. Each may be missing: agent and status routes have none of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -159,7 +164,7 @@ impl Transport {
             let detail = format!("no valid request: {error}");
             Error::new(ErrorKind::InvalidRequest, Effect::NotSent, operation.clone(), detail)
         })?;
-        let response = match timeout(self.limits.read, self.service.clone().oneshot(request)).await {
+        let response = match timeout(self.limits.read, self.service.send(request)).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(failure::of_transport(error, operation, &self.server)),
             Err(_) => return Err(no_answer(&operation, self.limits.read)),

@@ -12,8 +12,11 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt;
-use scheduler_nomad_client::model::{Job, Submission};
-use scheduler_nomad_client::{Condition, EventOptions, ListOptions, Query, Register, Token};
+use scheduler_nomad_client::model::{Job, Secret, Submission, Variable};
+use scheduler_nomad_client::{
+    Client, Condition, Dispatch, EventOptions, ListOptions, LogOptions, LogStream, Query, Register, Token,
+    VariableCondition,
+};
 use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing::span;
@@ -64,6 +67,9 @@ async fn try_everything(seen: &mut String) {
     let event = json!({"Topic": "Job", "Key": "web", "Namespace": "shop", "Index": 7, "Payload": {"Job": body}});
     let line = format!("{}\n", json!({"Index": 7, "Events": [event]}));
     let torn = format!(r#"{{"Index":8,"Events":"{HUSH}"#);
+    let variable =
+        json!({"Namespace": "shop", "Path": "nomad/jobs/web", "Items": {"password": HUSH}, "ModifyIndex": 7});
+    let frame = format!(r#"{{"Data":"{HUSH}==","File":"f","Offset":4}}"#);
     let server = Server::start([
         Reply::at(7, &body),
         Reply::at(7, &json!([{"ID": "web", "Meta": {"m": HUSH}}])),
@@ -74,6 +80,14 @@ async fn try_everything(seen: &mut String) {
         Reply::value(&json!(HUSH)),
         Reply::at(9, &body).cut_after(400),
         Reply::stream(&["{}\n", &line, &torn]).cut(),
+        Reply::value(&variable),
+        Reply::text(409, &variable.to_string()),
+        Reply::text(200, &variable.to_string()).cut_after(140),
+        Reply::value(&json!([variable])),
+        Reply::value(&json!({"DispatchedJobID": "web/dispatch-1", "EvalID": "e"})),
+        Reply::value(&json!({"c": {"ID": "c", "Status": "failure", "Output": HUSH}})),
+        Reply::stream(&[&frame, HUSH]).cut(),
+        Reply::stream(&[&frame, &format!(r#"{{"Data":"*{HUSH}"}}"#)]).cut(),
     ])
     .await;
     writeln!(seen, "{:?} {:?}", server.options().client_certificate("cert", HUSH), Token::new(TOKEN)).unwrap();
@@ -104,8 +118,34 @@ async fn try_everything(seen: &mut String) {
     for _ in 0..3 {
         writeln!(seen, "{:?}", events.next().await.unwrap()).unwrap();
     }
-    assert_eq!(server.requests().len(), 9);
+    try_values(&client, seen).await;
+    assert_eq!(server.requests().len(), 17);
     assert!(server.requests().iter().all(|request| request.header("x-nomad-token") == Some(TOKEN)));
+}
+
+/// What holds nothing but secrets: variables, payloads, and what programs print.
+async fn try_values(client: &Client, seen: &mut String) {
+    let query = Query::variable("shop", "nomad/jobs/web");
+    let variable: Variable = client.query(&query).await.unwrap().value.unwrap();
+    assert_eq!(variable.items["password"].expose(), HUSH);
+    writeln!(seen, "{variable:?} {:?} {:?}", variable.items, Secret::new(HUSH)).unwrap();
+    let condition = VariableCondition::Unchanged { modify_index: 7 };
+    for _ in 0..2 {
+        let error = client.put_variable(&variable, condition).await.unwrap_err();
+        writeln!(seen, "{error} {error:?}").unwrap();
+    }
+    writeln!(seen, "{:?}", client.query(&Query::variables("shop", "")).await.unwrap()).unwrap();
+    let dispatch = Dispatch::new().payload(HUSH).meta("m", HUSH);
+    writeln!(seen, "{dispatch:?} {:?}", client.dispatch("shop", "web", &dispatch).await.unwrap()).unwrap();
+    let allocation = "06b7ebea-201a-95e1-b1ce-53f7d3afe8c1";
+    writeln!(seen, "{:?}", client.query(&Query::allocation_checks("shop", allocation)).await.unwrap()).unwrap();
+    for _ in 0..2 {
+        let mut frames = client.logs(LogOptions::new("shop", allocation, "t", LogStream::Stdout));
+        let frame = frames.next().await.unwrap().unwrap();
+        assert_eq!(&frame.data[..], b"hush");
+        let error = frames.next().await.unwrap().unwrap_err();
+        writeln!(seen, "{frame:?} {error} {error:?}").unwrap();
+    }
 }
 
 #[test]
@@ -117,7 +157,7 @@ fn nothing_leaks() {
     let log = log.0.lock().unwrap();
     assert!(log.contains("verb=register resource=\"job\" namespace=\"shop\" name=\"web\" status=409"), "{log}");
     for (place, text) in [("shown", &seen), ("logged", &*log)] {
-        for secret in [TOKEN, HUSH] {
+        for secret in [TOKEN, HUSH, "hush"] {
             let line = text.lines().find(|line| line.contains(secret));
             assert_eq!(line, None, "{secret} is {place}");
         }

@@ -131,6 +131,8 @@ model! {
         previous_allocation: String,
         /// What took its place by right of priority.
         preempted_by_allocation: String,
+        /// What it has of its node, ports among it. A read only.
+        allocated_resources: Option<AllocatedResources>,
         /// How the placement was found. A read only.
         metrics: Option<AllocMetric>,
         /// The index at which it was made.
@@ -141,6 +143,40 @@ model! {
         create_time: UnixNanos,
         /// When it changed last.
         modify_time: UnixNanos,
+    }
+}
+
+model! {
+    /// What an allocation has of its node.
+    AllocatedResources shows [shared] {
+        /// What its tasks share.
+        shared: SharedResources,
+    }
+}
+
+model! {
+    /// What the tasks of an allocation share.
+    SharedResources shows [disk_mb, ports] {
+        /// MB.
+        #[serde(rename = "DiskMB")]
+        disk_mb: u64,
+        /// The ports that its group asked for.
+        ports: Vec<AllocatedPort>,
+    }
+}
+
+model! {
+    /// A port of a node that an allocation has.
+    AllocatedPort shows [label, value, to, host_ip] {
+        /// The name, as the group gave it.
+        label: String,
+        /// The number on the node.
+        value: u16,
+        /// The number inside of the network namespace; zero if it is the same.
+        to: i32,
+        /// The node's address.
+        #[serde(rename = "HostIP")]
+        host_ip: String,
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::{TaskGroup, UnixNanos, model, words};
 
 words! {
@@ -63,8 +61,8 @@ model! {
         task_groups: Vec<TaskGroup>,
         /// When to run, for batch jobs that run by the clock.
         periodic: Option<Periodic>,
-        /// Set on a job that is a template for dispatches, and on the dispatched ones.
-        parameterized_job: Option<Value>,
+        /// Set on a job that is a template for dispatches, and on the dispatched ones: see [`Job::is_template`].
+        parameterized_job: Option<ParameterizedJob>,
         /// Whether it is stopped. A registration with `true` stops it under the check index, which a deregistration has
         /// not.
         stop: bool,
@@ -73,6 +71,8 @@ model! {
         parent_id: String,
         /// Whether it was made by a dispatch.
         dispatched: bool,
+        /// The token of that dispatch.
+        dispatch_idempotency_token: String,
         /// Counts up with each change, from 0 on.
         version: u64,
         /// Whether a deployment of this version succeeded. A scale, a stop and an automatic revert inherit it.
@@ -101,6 +101,12 @@ impl Job {
     pub fn new(id: impl Into<String>, r#type: JobType) -> Self {
         Self { id: id.into(), r#type, ..Self::default() }
     }
+
+    /// Whether it runs only by its dispatches. They are parameterized too, and have been dispatched.
+    #[must_use]
+    pub fn is_template(&self) -> bool {
+        self.parameterized_job.is_some() && !self.dispatched
+    }
 }
 
 model! {
@@ -120,18 +126,30 @@ model! {
 model! {
     /// When a periodic job runs.
     Periodic shows [enabled, specs, spec, time_zone, prohibit_overlap] {
-        /// Whether it runs at all; `true` where it is left out.
+        /// Whether it runs at all; `true` where it is left out. Disabled it cannot be forced either.
         enabled: Option<bool>,
-        /// The expressions, from 1.7 on.
+        /// The expressions, from 1.7 on: five fields, or a word such as `@daily`.
         specs: Vec<String>,
         /// The one expression of older servers; newer ones warn of it.
         spec: String,
         /// `cron`.
         spec_type: String,
-        /// Whether a run is left out while the one before still runs.
+        /// Whether a run is left out while the one before still runs. A forced run never is.
         prohibit_overlap: Option<bool>,
-        /// An IANA name; UTC where it is left out.
+        /// An IANA name; UTC where it is left out. The server needs the zones' data.
         time_zone: String,
+    }
+}
+
+model! {
+    /// What a dispatch must and may bring.
+    ParameterizedJob shows [payload, meta_required, meta_optional] {
+        /// `optional`, `required` or `forbidden`; optional where it is left out.
+        payload: String,
+        /// Parameters that must be there.
+        meta_required: Vec<String>,
+        /// Parameters that may be there. No others may.
+        meta_optional: Vec<String>,
     }
 }
 

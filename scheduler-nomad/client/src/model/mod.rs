@@ -14,8 +14,12 @@ mod allocation;
 mod evaluation;
 mod job;
 mod list;
+mod node;
 mod plan;
+mod scaling;
+mod service;
 mod task;
+mod variable;
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,19 +27,23 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use allocation::{
-    AllocDeploymentStatus, Allocation, ClientStatus, Deployment, DeploymentGroup, DeploymentStatus, DesiredStatus,
-    TaskEvent, TaskState, TaskStateName,
+    AllocDeploymentStatus, AllocatedPort, AllocatedResources, Allocation, ClientStatus, Deployment, DeploymentGroup,
+    DeploymentStatus, DesiredStatus, SharedResources, TaskEvent, TaskState, TaskStateName,
 };
 pub use evaluation::{AllocMetric, EvalStatus, Evaluation};
-pub use job::{Constraint, Job, JobStatus, JobType, Periodic, Submission, VersionTag};
+pub use job::{Constraint, Job, JobStatus, JobType, ParameterizedJob, Periodic, Submission, VersionTag};
 pub use list::{AgentMember, AgentSelf, GroupSummary, JobChildren, JobStub, JobSummary, Namespace};
+pub use node::{Node, NodeDriver, NodeEligibility, NodeStatus};
 pub use plan::{
     DesiredUpdates, DiffType, FieldDiff, JobDiff, ObjectDiff, PlanAnnotations, Planned, TaskDiff, TaskGroupDiff,
 };
+pub use scaling::{GroupScale, ScaleStatus, ScalingEvent};
+pub use service::{CheckResult, CheckStatus, NamespaceServices, ServiceName, ServiceRegistration};
 pub use task::{
     EphemeralDisk, Lifecycle, LogConfig, Network, Port, ReschedulePolicy, Resources, RestartPolicy, Service,
     ServiceCheck, Task, TaskGroup, Template, Update, VolumeMount, VolumeRequest,
 };
+pub use variable::{Secret, Variable, VariableStub};
 
 /// Defines a struct of Nomad's JSON by the three rules above. `shows` lists the fields that `Debug` may print.
 macro_rules! model {

@@ -276,18 +276,26 @@ model! {
 }
 
 model! {
-    /// A file made on the node.
+    /// A file made on the node. **While what it reads is missing, such as a variable, the task stays pending.**
     Template shows [dest_path, change_mode, envvars] {
-        /// The text.
+        /// The text, with `{{ … }}` for what the node puts in.
         embedded_tmpl: String,
-        /// Where it goes.
+        /// A file of the task that has the text instead.
+        source_path: String,
+        /// Where it goes, from the task's folder.
         dest_path: String,
         /// What happens when it changes: `restart`, `noop`, `signal` or `script`; restart where it is left out.
         change_mode: String,
+        /// The signal, for `signal`.
+        change_signal: String,
         /// Whether its lines become environment variables.
         envvars: Option<bool>,
-        /// Octal permissions.
+        /// Whether a key that is missing in what was read is an error, instead of `<no value>`.
+        err_missing_key: Option<bool>,
+        /// Octal permissions; `0644` where it is left out.
         perms: String,
+        /// The longest random pause before a change takes effect; 5 s where it is left out.
+        splay: Option<Nanos>,
     }
 }
 

@@ -13,7 +13,9 @@ use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
-use scheduler_nomad_client::{Client, ConnectOptions, Effect, ErrorKind, EventOptions, ListOptions, Query, StreamItem};
+use scheduler_nomad_client::{
+    Client, ConnectOptions, Effect, ErrorKind, EventOptions, ListOptions, LogOptions, LogStream, Query, StreamItem,
+};
 use tokio::time::{Instant, sleep};
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -149,4 +151,28 @@ async fn heartbeats_keep_a_stream_and_silence_ends_it() {
     // It comes back by itself.
     assert!(matches!(items.next().await, Some(Ok(StreamItem::Opened))));
     assert!(asked.lock().unwrap()[1].1.ends_with("&index=7"));
+}
+
+/// The server sends a heartbeat each second; a log may be followed for longer than any other request takes.
+#[tokio::test(start_paused = true)]
+async fn silence_ends_a_log() {
+    let (client, asked) = client(vec![slow(vec![(0, "{}"), (40, "{"), (40, "}"), (20, "{}{}")])]).await;
+    let options = LogOptions::new("shop", "06b7ebea-201a-95e1-b1ce-53f7d3afe8c1", "t", LogStream::Stdout).follow();
+    let mut frames = client.logs(options);
+    assert!(frames.next().await.unwrap().unwrap().is_heartbeat());
+    // Half a heartbeat is none.
+    let before = Instant::now();
+    let error = frames.next().await.unwrap().unwrap_err();
+    assert_eq!((error.kind(), before.elapsed().as_secs()), (ErrorKind::Timeout, 45));
+    assert!(frames.next().await.is_none());
+    assert_eq!(asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_has_no_total_limit() {
+    let beats = (0..30).map(|_| (10, "{}")).collect();
+    let (client, _) = client(vec![slow(beats)]).await;
+    let options = LogOptions::new("shop", "06b7ebea-201a-95e1-b1ce-53f7d3afe8c1", "t", LogStream::Stdout).follow();
+    let frames: Vec<_> = client.logs(options).take(30).collect().await;
+    assert!(frames.iter().all(|frame| frame.as_ref().is_ok_and(|frame| frame.is_heartbeat())), "{frames:?}");
 }

@@ -1,8 +1,14 @@
 //! Options that do not do, and a unix socket.
 
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use scheduler_nomad_client::{Client, ConnectOptions, Effect, ErrorKind};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use scheduler_nomad_client::{Client, ConnectOptions, Effect, ErrorKind, Query};
 
 async fn refused(options: ConnectOptions, told: &str) {
     let error = Client::connect(options).await.unwrap_err();
@@ -42,7 +48,6 @@ async fn the_wait_leaves_time_to_answer() {
 #[cfg(unix)]
 #[tokio::test]
 async fn by_a_unix_socket() {
-    use scheduler_nomad_client::Query;
     use serde_json::json;
 
     use crate::server::{Reply, Server};
@@ -57,4 +62,39 @@ async fn by_a_unix_socket() {
     let error = Client::connect(ConnectOptions::explicit(format!("unix://{}", path.display()))).await.unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Unreachable, Effect::NotSent));
     assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+}
+
+/// Becomes ready at the second question, as a limit of concurrency does, and answers 500 to who did not wait for that.
+#[derive(Clone, Default)]
+struct Busy {
+    asked: usize,
+}
+
+impl tower::Service<Request<Full<Bytes>>> for Busy {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.asked += 1;
+        if self.asked < 2 {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<Full<Bytes>>) -> Self::Future {
+        let code = if std::mem::take(&mut self.asked) == 2 { 200 } else { 500 };
+        let mut response = Response::new(Full::from("{}"));
+        *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+        ready(Ok(response))
+    }
+}
+
+#[tokio::test]
+async fn a_service_is_waited_for() {
+    let options = ConnectOptions::explicit("http://127.0.0.1:1").service(Busy::default());
+    let client = Client::connect(options).await.unwrap();
+    client.query(&Query::agent()).await.unwrap();
 }

@@ -143,6 +143,11 @@ async fn it_ends_after_an_error_that_stays() {
         (Reply::text(403, "Permission denied"), "Forbidden"),
         (Reply::text(400, "Invalid topic query"), "Invalid"),
         (Reply::text(404, ""), "Unsupported"),
+        (Reply::text(404, "<html>no such page"), "NotFound(Other)"),
+        (Reply::text(401, "log in"), "Unauthenticated"),
+        (Reply::new(302, &[("Location", "/login")], ""), "Unexpected"),
+        // An agent of version 1.11.2 itself; hashicorp/nomad#27586.
+        (Reply::raw("HTTP/0.0 200 OK\r\nConnection: close\r\n\r\n{}\n").cut(), "MalformedAnswer"),
     ] {
         let server = Server::start([reply]).await;
         let mut items = server.client().await.events(EventOptions::new("shop"));

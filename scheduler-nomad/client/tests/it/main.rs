@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on ends")]
 
+mod changes;
 mod clock;
 mod connect;
 mod events;
 mod faults;
 mod follow;
+mod logs;
 mod models;
 mod requests;
 mod server;

@@ -1,8 +1,12 @@
 //! Recorded answers of Nomad 2.0.6, through the models and back.
 
+use std::collections::BTreeMap;
+
 use scheduler_nomad_client::model::{
-    AgentSelf, Allocation, ClientStatus, Deployment, DeploymentStatus, DesiredStatus, DiffType, EvalStatus, Evaluation,
-    Job, JobStub, JobType, Namespace, Nanos, Planned, Submission, TaskStateName, UnixNanos,
+    AgentSelf, Allocation, CheckResult, CheckStatus, ClientStatus, Deployment, DeploymentStatus, DesiredStatus,
+    DiffType, EvalStatus, Evaluation, Job, JobStub, JobSummary, JobType, Namespace, NamespaceServices, Nanos, Node,
+    NodeEligibility, NodeStatus, Planned, ScaleStatus, ServiceRegistration, Submission, TaskStateName, UnixNanos,
+    Variable, VariableStub,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -179,6 +183,76 @@ fn what_is_observed() {
     assert_eq!(agent.member.tags["build"], "2.0.6-dev");
     let submission: Submission = round(&bodies("submission")[0], &any);
     assert_eq!(submission.source, "job \"large3\" {}");
+}
+
+/// The parent and the child of a clock, and those of a dispatch.
+#[test]
+fn jobs_that_make_jobs() {
+    let jobs: Vec<Job> = bodies("job").into_iter().map(|body| serde_json::from_value(body).unwrap()).collect();
+    let find = |start: &str| jobs.iter().find(|job| job.id.starts_with(start)).unwrap();
+    let cron = find("cron").periodic.as_ref().unwrap();
+    assert_eq!((cron.enabled, cron.prohibit_overlap, cron.time_zone.as_str()), (Some(true), Some(true), "UTC"));
+    assert_eq!(cron.specs, ["0 0 1 1 *"]);
+    let run = find("cron/periodic-");
+    assert_eq!((run.parent_id.as_str(), run.periodic.is_none(), run.is_template()), ("cron", true, false));
+    let template = find("disp");
+    assert!(template.is_template());
+    assert_eq!(template.parameterized_job.as_ref().unwrap().meta_required, ["who"]);
+    let run = find("disp/dispatch-");
+    // It has the same block.
+    assert!(run.dispatched && run.parameterized_job.is_some() && !run.is_template());
+    assert_eq!(run.parent_id, "disp");
+}
+
+#[test]
+fn what_the_other_reads_answer() {
+    let any = |_: &str| true;
+    let scales: Vec<ScaleStatus> = bodies("scale_status").iter().map(|body| round(body, &any)).collect();
+    let group = &scales[0].task_groups["g"];
+    assert_eq!((group.desired, group.placed, group.running, group.healthy, group.unhealthy), (3, 3, 3, 3, 0));
+    assert_eq!((group.events[0].count, group.events[0].previous_count), (Some(3), 1));
+    let note = scales[1].task_groups["g"].events.iter().find(|event| event.message == "note only").unwrap();
+    assert_eq!((note.count, note.error), (None, false));
+    let children: Vec<_> =
+        bodies("job_summary").iter().map(|body| round::<JobSummary>(body, &any).children.unwrap()).collect();
+    assert_eq!((children[0].running, children[0].dead, children[1].running, children[1].dead), (1, 0, 0, 1));
+
+    let of: Vec<NamespaceServices> = round_all(&bodies("services")[0]);
+    assert_eq!((of[0].services[0].service_name.as_str(), of[0].services[0].tags.len()), ("sv-web", 2));
+    let registrations: Vec<ServiceRegistration> = round_all(&bodies("service")[0]);
+    let allocation: Allocation = bodies("allocation")
+        .iter()
+        .map(|body| round(body, &any))
+        .find(|allocation: &Allocation| allocation.id == registrations[0].alloc_id)
+        .unwrap();
+    let port = &allocation.allocated_resources.unwrap().shared.ports[0];
+    assert_eq!((port.label.as_str(), port.value, port.host_ip.as_str()), ("http", 28269, "127.0.0.1"));
+    assert_eq!((registrations[0].port, registrations[0].address.as_str()), (28269, "127.0.0.1"));
+    let found: Vec<_> = bodies("checks")
+        .into_iter()
+        .flat_map(|body| serde_json::from_value::<BTreeMap<String, CheckResult>>(body).unwrap().into_values())
+        .map(|check| (check.status, check.status_code))
+        .collect();
+    assert_eq!(found, [(CheckStatus::Success, 200), (CheckStatus::Failure, 503)]);
+
+    let variable: Variable = round(&bodies("variable")[0], &any);
+    assert_eq!((variable.path.as_str(), variable.items["a"].expose()), ("nomad/jobs/vv", "1"));
+    let stubs: Vec<VariableStub> = round_all(&bodies("variables")[0]);
+    assert_eq!((stubs[0].path.as_str(), stubs[0].modify_index), ("nomad/jobs/vv", 450));
+    let nodes: Vec<Node> = round_all(&bodies("nodes")[0]);
+    assert_eq!((&nodes[0].status, &nodes[0].scheduling_eligibility), (&NodeStatus::Ready, &NodeEligibility::Eligible));
+    assert!(nodes[0].drivers["raw_exec"].healthy && !nodes[0].drivers["docker"].detected);
+    let waiting: Deployment = bodies("deployment")
+        .iter()
+        .map(|body| round(body, &any))
+        .find(|deployment: &Deployment| deployment.status_description.contains("manual promotion"))
+        .unwrap();
+    let group = &waiting.task_groups["g"];
+    assert_eq!((group.desired_canaries, group.promoted), (1, false));
+}
+
+fn round_all<T: DeserializeOwned + Serialize>(body: &Value) -> Vec<T> {
+    body.as_array().unwrap().iter().map(|item| round(item, &|_| true)).collect()
 }
 
 /// An evaluation that could not place everything: recorded from a job that wants Plan 9.

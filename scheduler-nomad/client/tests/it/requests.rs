@@ -14,7 +14,7 @@ const ID: &str = "a691a909-4c5a-3209-8b3b-a480fce642bf";
 
 #[tokio::test]
 async fn every_read_has_its_path() {
-    let replies = (0..14).map(|_| Reply::value(&json!(null)));
+    let replies = (0..26).map(|_| Reply::value(&json!(null)));
     let server = Server::start(replies.chain([Reply::value(&json!("127.0.0.1:4647"))])).await;
     let client = server.client().await;
     client.query(&Query::job("shop", "cron/periodic-1")).await.unwrap();
@@ -32,6 +32,19 @@ async fn every_read_has_its_path() {
     client.query(&Query::jobs("shop", &ListOptions::new())).await.unwrap();
     let options = ListOptions::new().prefix("web").filter("Meta[\"a.b\"] == \"c\"").meta();
     client.query(&Query::jobs("*", &options)).await.unwrap();
+    client.query(&Query::jobs("shop", &ListOptions::new().children_of("cron"))).await.unwrap();
+    let options = ListOptions::new().children_of("a\"b\\c").filter("Stop == false or Meta.a == \"b\"");
+    client.query(&Query::jobs("shop", &options)).await.unwrap();
+    client.query(&Query::job_summary("shop", "a/b")).await.unwrap();
+    client.query(&Query::scale_status("shop", "web")).await.unwrap();
+    client.query(&Query::job_services("shop", "web")).await.unwrap();
+    client.query(&Query::services("*")).await.unwrap();
+    client.query(&Query::service("shop", "web-http")).await.unwrap();
+    client.query(&Query::allocation_checks("shop", ID)).await.unwrap();
+    client.query(&Query::variable("shop", "nomad/jobs/web")).await.unwrap();
+    client.query(&Query::variables("shop", "nomad/jobs/")).await.unwrap();
+    client.query(&Query::nodes()).await.unwrap();
+    client.query(&Query::node(ID)).await.unwrap();
     assert_eq!(client.query(&Query::leader()).await.unwrap().value, "127.0.0.1:4647");
     assert_eq!(
         server.lines(),
@@ -50,6 +63,21 @@ async fn every_read_has_its_path() {
             "GET /v1/namespace/shop".to_owned(),
             "GET /v1/jobs?namespace=shop".to_owned(),
             "GET /v1/jobs?prefix=web&filter=Meta%5B%22a.b%22%5D%20%3D%3D%20%22c%22&meta=true&namespace=%2A".to_owned(),
+            "GET /v1/jobs?prefix=cron%2F&filter=ParentID%20%3D%3D%20%22cron%22&namespace=shop".to_owned(),
+            // `ParentID == "a\u0022b\u005cc" and (Stop == false or Meta.a == "b")`
+            "GET /v1/jobs?prefix=a%22b%5Cc%2F&filter=ParentID%20%3D%3D%20%22a%5Cu0022b%5Cu005cc%22%20and%20%28Stop%20%3D%3D%20false\
+             %20or%20Meta.a%20%3D%3D%20%22b%22%29&namespace=shop"
+                .to_owned(),
+            "GET /v1/job/a%2Fb/summary?namespace=shop".to_owned(),
+            "GET /v1/job/web/scale?namespace=shop".to_owned(),
+            "GET /v1/job/web/services?namespace=shop".to_owned(),
+            "GET /v1/services?namespace=%2A".to_owned(),
+            "GET /v1/service/web-http?namespace=shop".to_owned(),
+            format!("GET /v1/client/allocation/{ID}/checks?namespace=shop"),
+            "GET /v1/var/nomad%2Fjobs%2Fweb?namespace=shop".to_owned(),
+            "GET /v1/vars?prefix=nomad%2Fjobs%2F&namespace=shop".to_owned(),
+            "GET /v1/nodes".to_owned(),
+            format!("GET /v1/node/{ID}"),
             "GET /v1/status/leader".to_owned(),
         ]
     );
@@ -91,6 +119,8 @@ async fn only_the_right_sentence_means_absent() {
         Reply::text(403, "Permission denied"),
         Reply::text(500, "Unknown allocation \"x\""),
         Reply::text(404, "alloc not found"),
+        Reply::text(404, "job not found"),
+        Reply::text(404, "node not found"),
     ])
     .await;
     let client = server.client().await;
@@ -105,6 +135,8 @@ async fn only_the_right_sentence_means_absent() {
     let allocation = Query::allocation("default", ID);
     assert_eq!(client.query(&allocation).await.unwrap_err().kind(), ErrorKind::Forbidden);
     assert_eq!(client.query(&allocation).await.unwrap().value, None);
+    assert_eq!(client.query(&Query::job_services("default", "web")).await.unwrap().value, []);
+    assert_eq!(client.query(&Query::node(ID)).await.unwrap().value, None);
 }
 
 #[tokio::test]
@@ -223,10 +255,15 @@ async fn what_cannot_be_is_not_sent() {
     refused(client.query(&Query::job_allocations("shop", "")).await.unwrap_err());
     refused(client.query(&Query::evaluation("shop", "a691a909")).await.unwrap_err());
     refused(client.query(&Query::namespace("a/b")).await.unwrap_err());
+    refused(client.query(&Query::node("node-1")).await.unwrap_err());
+    refused(client.query(&Query::service("shop", "a/b")).await.unwrap_err());
+    refused(client.query(&Query::variable("shop", "a//b")).await.unwrap_err());
+    refused(client.query(&Query::allocation_checks("*", ID)).await.unwrap_err());
     refused(client.query(&Query::jobs("a b", &ListOptions::new())).await.unwrap_err());
     refused(client.deregister("shop", "../x", true).await.unwrap_err());
     refused(client.plan(&Job::default(), false).await.unwrap_err());
     refused(client.put_namespace(&Namespace::new("")).await.unwrap_err());
+    refused(client.delete_namespace("*").await.unwrap_err());
     let zero = Condition::Unchanged { job_modify_index: 0 };
     refused(client.register(Register::new(&job(), zero)).await.unwrap_err());
     assert!(server.requests().is_empty());

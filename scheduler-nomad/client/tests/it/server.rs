@@ -101,6 +101,10 @@ impl Recorded {
         serde_json::from_str(&self.body).unwrap()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.body.is_empty()
+    }
+
     /// `GET /path?query`.
     pub(crate) fn line(&self) -> String {
         format!("{} {}", self.method, self.target)

@@ -1,16 +1,15 @@
-//! What changes something, and the dry run of it.
+//! Making, planning and removing jobs.
 
 use std::fmt;
 
-use bytes::Bytes;
 use http::Method;
 use serde::{Deserialize, Serialize};
 
+use super::of_job;
 use crate::client::{Client, invalid};
-use crate::error::{Error, Operation, Verb};
-use crate::model::{Job, Namespace, Planned, Submission, nullable};
-use crate::target::{Target, check_job, check_namespace};
-use crate::transport::{Call, Limit, Payload, Received};
+use crate::error::{Error, Verb};
+use crate::model::{Job, Planned, Submission, nullable};
+use crate::target::Target;
 
 /// What must be true for a registration to take effect. The server checks it, atomically from 2.0.1 on
 /// (hashicorp/nomad#27832).
@@ -58,7 +57,8 @@ impl fmt::Debug for Register<'_> {
     }
 }
 
-/// The answer to a registration. That it was accepted says nothing of whether it will run.
+/// The answer to a registration, and to what else makes a version of a job or an evaluation of it. That it was accepted
+/// says nothing of whether it will run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 #[non_exhaustive]
@@ -130,8 +130,7 @@ impl Client {
     pub async fn register(&self, register: Register<'_>) -> Result<Registered, Error> {
         let Register { job, condition, submission } = register;
         let namespace = namespace_of(job);
-        let operation = Operation::new(Verb::Register, "job", Some(namespace), Some(&job.id));
-        check(&operation, namespace, &job.id)?;
+        let operation = of_job(Verb::Register, "job", namespace, &job.id)?;
         let job_modify_index = match condition {
             Condition::Absent => 0,
             Condition::Unchanged { job_modify_index: 0 } => {
@@ -141,8 +140,7 @@ impl Client {
         };
         let body = RegisterBody { job, enforce_index: true, job_modify_index, submission };
         let target = Target::new(["v1", "jobs"]).param("namespace", namespace);
-        let received = self.write(&operation, Method::PUT, target, Some(&body)).await?;
-        received.decode(&operation, |body| serde_json::from_slice(body))
+        self.put(&operation, target, &body).await
     }
 
     /// Asks what registering a job would do, and with `diff` also what it would change. Nothing is stored. Cost: one
@@ -155,26 +153,28 @@ impl Client {
     /// What the request met.
     pub async fn plan(&self, job: &Job, diff: bool) -> Result<Planned, Error> {
         let namespace = namespace_of(job);
-        let operation = Operation::new(Verb::Plan, "job", Some(namespace), Some(&job.id));
-        check(&operation, namespace, &job.id)?;
+        let operation = of_job(Verb::Plan, "job", namespace, &job.id)?;
         let target = Target::new(["v1", "job", &job.id, "plan"]).param("namespace", namespace);
-        let received = self.write(&operation, Method::PUT, target, Some(&PlanBody { job, diff })).await?;
-        received.decode(&operation, |body| serde_json::from_slice(body))
+        self.put(&operation, target, &PlanBody { job, diff }).await
     }
 
     /// Stops a job, or with `purge` removes it with its versions, deployments and allocations. Cost: one request,
     /// `DELETE /v1/job/:id`.
     ///
-    /// The server checks no index here; to stop under one, [`register`](Self::register) the job with `stop` set. **Purge
-    /// only when all allocations have ended**: those that still run are lost sight of, and before 2.0.5 may run for ever
-    /// (hashicorp/nomad#28242). Jobs that it made, by the clock or by dispatch, stay. Every stop makes a version.
+    /// **Nothing makes it conditional**: the route takes no check index and ignores parameters that it does not know, and
+    /// no other route removes a job. So stop under the index that was read, by [`register`](Self::register) with `stop`
+    /// set; read the job again when its allocations have ended; and purge at once if it is still stopped. What somebody
+    /// registers between that read and the purge goes with it.
+    ///
+    /// **Purge only when all allocations have ended**: those that still run are lost sight of, and before 2.0.5 may run for
+    /// ever (hashicorp/nomad#28242). Jobs that it made, by the clock or by dispatch, stay. Every stop, also of a stopped
+    /// job, makes a version and an evaluation; a purge of an absent job does nothing.
     ///
     /// # Errors
     ///
     /// What the request met. An absent job is no error, see [`Deregistered::existed`].
     pub async fn deregister(&self, namespace: &str, id: &str, purge: bool) -> Result<Deregistered, Error> {
-        let operation = Operation::new(Verb::Deregister, "job", Some(namespace), Some(id));
-        check(&operation, namespace, id)?;
+        let operation = of_job(Verb::Deregister, "job", namespace, id)?;
         let mut target = Target::new(["v1", "job", id]).param("namespace", namespace);
         if purge {
             target = target.param("purge", "true");
@@ -182,39 +182,8 @@ impl Client {
         let received = self.write::<()>(&operation, Method::DELETE, target, None).await?;
         received.decode(&operation, |body| serde_json::from_slice(body))
     }
-
-    /// Makes or replaces a namespace. Cost: one request, `PUT /v1/namespace`.
-    ///
-    /// Idempotent. It replaces the namespace as a whole, and the server checks no index.
-    ///
-    /// # Errors
-    ///
-    /// What the request met.
-    pub async fn put_namespace(&self, namespace: &Namespace) -> Result<(), Error> {
-        let operation = Operation::new(Verb::Write, "namespace", None, Some(&namespace.name));
-        check_namespace(&namespace.name).map_err(|why| invalid(&operation, why))?;
-        let target = Target::new(["v1", "namespace"]);
-        self.write(&operation, Method::PUT, target, Some(namespace)).await.map(drop)
-    }
-
-    async fn write<B: Serialize + Sync>(
-        &self,
-        operation: &Operation,
-        method: Method,
-        target: Target,
-        body: Option<&B>,
-    ) -> Result<Received, Error> {
-        let encode = |body| serde_json::to_vec(body).map(Bytes::from).map(Payload);
-        let body = body.map(encode).transpose().map_err(|_| invalid(operation, "it cannot be written as JSON"))?;
-        let call = Call { operation: operation.clone(), method, target, body, limit: Limit::Total };
-        self.transport().exchange(call).await
-    }
 }
 
 fn namespace_of(job: &Job) -> &str {
     if job.namespace.is_empty() { "default" } else { &job.namespace }
-}
-
-fn check(operation: &Operation, namespace: &str, id: &str) -> Result<(), Error> {
-    check_namespace(namespace).and_then(|()| check_job(id)).map_err(|why| invalid(operation, why))
 }
