@@ -1,4 +1,4 @@
-use std::num::NonZeroU32;
+use std::{collections::BTreeMap, num::NonZeroU32};
 
 /// What a [`FakeNomad`](crate::FakeNomad) is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,12 +79,14 @@ pub struct Node {
     pub memory_mb: u32,
     /// Disk in MB. 50 000 by default.
     pub disk_mb: u32,
+    /// Its metadata, which a constraint sees as `${meta.<key>}`. None by default.
+    pub meta: BTreeMap<String, String>,
 }
 
 impl Node {
     /// A node of the default size.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), cpu: 4000, memory_mb: 8192, disk_mb: 50_000 }
+        Self { name: name.into(), cpu: 4000, memory_mb: 8192, disk_mb: 50_000, meta: BTreeMap::new() }
     }
 
     /// With that much CPU, in MHz.
@@ -98,6 +100,13 @@ impl Node {
     #[must_use]
     pub fn memory_mb(mut self, mb: u32) -> Self {
         self.memory_mb = mb;
+        self
+    }
+
+    /// With this entry in its metadata.
+    #[must_use]
+    pub fn meta(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.meta.insert(key.into(), value.into());
         self
     }
 

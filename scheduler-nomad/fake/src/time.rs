@@ -120,9 +120,13 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Starts at the wall clock's time.
+    /// Starts at the wall clock's time. One that only a test moves starts at a whole second, so that each run is like
+    /// the last one.
     pub(crate) fn start(pace: Pace) -> Self {
-        let origin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut origin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        if pace == Pace::Manual {
+            origin = Duration::from_secs(origin.as_secs());
+        }
         Self { started: Instant::now(), origin: Time(nanos(origin)), pace }
     }
 

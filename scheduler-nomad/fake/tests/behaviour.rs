@@ -5,6 +5,7 @@ mod support;
 
 use std::{num::NonZeroU32, time::Duration};
 
+use http_body_util::BodyExt as _;
 use scheduler_nomad_fake::{FakeError, FakeNomad, Node, Options, Pace};
 use serde_json::{Value, json};
 use support::Http;
@@ -104,14 +105,17 @@ async fn an_image_that_takes_too_much_memory_is_killed() {
 }
 
 #[tokio::test]
-async fn an_image_that_cannot_be_had_fails_after_its_restarts_or_at_once() {
-    for (image, restarts) in [("sim/pull-error", 1), ("sim/invalid-image", 0)] {
+async fn an_image_that_cannot_be_had_fails_after_its_restarts() {
+    let absent = "API error (404): pull access denied for sim/pull-error, repository does not exist";
+    for (image, why) in [("sim/pull-error", absent), ("sim/invalid-image", "API error (400): invalid reference format")]
+    {
         let (nomad, http) = start(Options::default());
         http.write("PUT", "/v1/jobs", job(image)).await;
         nomad.advance(Duration::from_secs(10));
-        let (status, _) = told(&http, "Driver Failure").await;
+        let (status, event) = told(&http, "Driver Failure").await;
         assert_eq!(status, "failed", "{image}");
-        assert_eq!(allocs(&http).await[0]["TaskStates"]["t"]["Restarts"], restarts, "{image}");
+        assert_eq!(event["DriverError"], format!("Failed to pull `{image}`: {why}"));
+        assert_eq!(allocs(&http).await[0]["TaskStates"]["t"]["Restarts"], 1, "{image}");
     }
 }
 
@@ -260,11 +264,11 @@ async fn without_a_leader_only_stale_reads_are_answered() {
 #[tokio::test]
 async fn what_is_not_recorded_is_answered_with_501() {
     let (_nomad, http) = start(Options::default());
-    let mut canary = job("sim/run");
-    canary["Job"]["TaskGroups"][0]["Update"]["Canary"] = json!(1);
+    let mut volumes = job("sim/run");
+    volumes["Job"]["TaskGroups"][0]["Volumes"] = json!({"data": {"Name": "data", "Type": "host"}});
     let mut templates = job("sim/run");
-    templates["Job"]["TaskGroups"][0]["Tasks"][0]["Templates"] = json!([{"DestPath": "x"}]);
-    for body in [canary, templates] {
+    templates["Job"]["TaskGroups"][0]["Tasks"][0]["Templates"] = json!([{"SourcePath": "x"}]);
+    for body in [volumes, templates] {
         let answer = http.send("PUT", "/v1/jobs", &[], body.to_string().into_bytes()).await;
         assert_eq!(answer.status, 501, "{}", answer.text);
         assert!(answer.text.starts_with("scheduler-nomad-fake: there is no recording of "), "{}", answer.text);
@@ -308,4 +312,134 @@ async fn the_clock_of_a_cluster_can_run_by_itself() {
     nomad.stop();
     let gone = std::net::TcpStream::connect(nomad.address().trim_start_matches("http://"));
     assert!(gone.is_err(), "nothing answers any more");
+}
+
+#[tokio::test]
+async fn a_system_job_is_on_every_node_that_may_hold_it() {
+    let nodes = ["a", "b", "c"].map(|name| Node::new(name).meta("zone", if name == "c" { "cold" } else { "warm" }));
+    let (nomad, http) = start(Options::default().nodes(nodes));
+    let mut everywhere = job("sim/run");
+    everywhere["Job"]["Type"] = json!("system");
+    everywhere["Job"]["Constraints"] = json!([{"LTarget": "${meta.zone}", "Operand": "=", "RTarget": "warm"}]);
+    everywhere["Job"]["TaskGroups"][0]["ReschedulePolicy"] = json!(null);
+    http.write("PUT", "/v1/jobs", everywhere).await;
+    nomad.advance(Duration::from_secs(3));
+    let on = async |status: &str| {
+        let allocs = allocs(&http).await;
+        let list = allocs.iter().filter(|alloc| alloc["ClientStatus"] == status);
+        let mut names: Vec<_> = list.map(|alloc| alloc["NodeName"].as_str().expect("a name").to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(on("running").await, ["a", "b"]);
+    nomad.lose_node("a").expect("a node");
+    nomad.advance(Duration::from_secs(3));
+    assert_eq!((on("running").await, on("lost").await), (vec!["b".to_owned()], vec!["a".to_owned()]));
+    nomad.restore_node("a").expect("a node");
+    nomad.advance(Duration::from_secs(3));
+    assert_eq!(on("running").await, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_spread_wins_over_the_names_of_nodes() {
+    let nodes = [("a", "x"), ("b", "x"), ("c", "y")].map(|(name, zone)| Node::new(name).meta("zone", zone));
+    let (nomad, http) = start(Options::default().nodes(nodes));
+    let mut spread = job("sim/run");
+    spread["Job"]["TaskGroups"][0]["Count"] = json!(2);
+    spread["Job"]["Spreads"] = json!([{"Attribute": "${meta.zone}", "Weight": 100}]);
+    http.write("PUT", "/v1/jobs", spread).await;
+    nomad.advance(Duration::from_secs(1));
+    let mut names: Vec<_> = allocs(&http).await.iter().map(|alloc| alloc["NodeName"].clone()).collect();
+    names.sort_by_key(ToString::to_string);
+    assert_eq!(names, ["a", "c"]);
+}
+
+#[tokio::test]
+async fn an_image_that_is_done_ends_with_its_output() {
+    let (nomad, http) = start(Options::default());
+    let mut once = job("sim/done/after-2");
+    once["Job"]["Type"] = json!("batch");
+    for policy in ["Update", "ReschedulePolicy"] {
+        once["Job"]["TaskGroups"][0][policy] = json!(null);
+    }
+    http.write("PUT", "/v1/jobs", once).await;
+    nomad.advance(Duration::from_secs(1));
+    let id = allocs(&http).await[0]["ID"].as_str().expect("an ID").to_owned();
+    let logs = format!("/v1/client/fs/logs/{id}?task=t&type=stdout");
+    assert_eq!(http.get(&format!("{logs}&plain=true")).await.text, "start 0\ntick 0\ntick 1\n");
+    // Somebody who follows hears of what comes, and then only that there is nothing.
+    let (_, mut body) = http.open("GET", &format!("{logs}&follow=true&offset=8"), &[], Vec::new()).await.into_parts();
+    let mut frame = async || {
+        let frame = body.frame().await.expect("a frame").expect("a frame").into_data().expect("data");
+        serde_json::from_slice::<Value>(&frame).expect("JSON")
+    };
+    assert_eq!(frame().await["Data"], "dGljayAwCnRpY2sgMQo=");
+    nomad.advance(Duration::from_secs(3));
+    let rest = frame().await;
+    assert_eq!((&rest["Data"], &rest["Offset"]), (&json!("dGljayAyCnRpY2sgMwplbmQK"), &json!(40)));
+    nomad.advance(Duration::from_secs(1));
+    assert_eq!(frame().await, json!({}));
+    assert_eq!(http.get("/v1/job/web").await.json()["Status"], "dead");
+    assert_eq!(allocs(&http).await[0]["ClientStatus"], "complete");
+}
+
+#[tokio::test]
+async fn a_launch_waits_for_the_one_before_where_they_must_not_overlap() {
+    let (nomad, http) = start(Options::default());
+    let mut cron = job("sim/done/after-90");
+    cron["Job"]["Type"] = json!("batch");
+    for policy in ["Update", "ReschedulePolicy"] {
+        cron["Job"]["TaskGroups"][0][policy] = json!(null);
+    }
+    cron["Job"]["Periodic"] = json!({"Specs": ["* * * * *"], "ProhibitOverlap": true});
+    http.write("PUT", "/v1/jobs", cron).await;
+    nomad.advance(Duration::from_secs(60));
+    let children = async || http.get("/v1/jobs?prefix=web/").await.json().as_array().expect("a list").len();
+    assert_eq!(children().await, 1);
+    nomad.advance(Duration::from_secs(60));
+    assert_eq!(children().await, 1, "the first one runs still");
+    nomad.advance(Duration::from_secs(60));
+    assert_eq!(children().await, 2);
+}
+
+#[tokio::test]
+async fn a_paused_deployment_replaces_nothing_whoever_asks() {
+    let (nomad, http) = start(Options::default());
+    let mut three = job("sim/run:1");
+    three["Job"]["TaskGroups"][0]["Count"] = json!(3);
+    http.write("PUT", "/v1/jobs", three.clone()).await;
+    nomad.advance(Duration::from_secs(5));
+    three["Job"]["TaskGroups"][0]["Tasks"][0]["Config"] = json!({"image": "sim/run:2"});
+    http.write("PUT", "/v1/jobs", three).await;
+    nomad.advance(Duration::from_millis(100));
+    let id = http.get("/v1/job/web/deployment").await.json()["ID"].clone();
+    let path = format!("/v1/deployment/pause/{}", id.as_str().expect("an ID"));
+    http.write("PUT", &path, json!({"DeploymentID": id, "Pause": true})).await;
+    nomad.advance(Duration::from_secs(5));
+    http.write("PUT", "/v1/job/web/evaluate", json!({"JobID": "web"})).await;
+    nomad.advance(Duration::from_secs(5));
+    let new = async || allocs(&http).await.iter().filter(|alloc| alloc["JobVersion"] == 1).count();
+    assert_eq!(new().await, 1);
+    http.write("PUT", &path, json!({"DeploymentID": id, "Pause": false})).await;
+    nomad.advance(Duration::from_secs(15));
+    assert_eq!(new().await, 3);
+    assert_eq!(deployment(&http).await, "successful: Deployment completed successfully");
+}
+
+#[tokio::test]
+async fn what_waits_for_room_is_no_garbage() {
+    let (nomad, http) = start(Options::default().nodes([Node::new("small").memory_mb(100)]));
+    let mut once = job("sim/done");
+    once["Job"]["Type"] = json!("batch");
+    for policy in ["Update", "ReschedulePolicy"] {
+        once["Job"]["TaskGroups"][0][policy] = json!(null);
+    }
+    http.write("PUT", "/v1/jobs", once).await;
+    nomad.advance(Duration::from_secs(1));
+    http.write("PUT", "/v1/system/gc", json!(null)).await;
+    assert_eq!(http.get("/v1/job/web").await.json()["Status"], "pending");
+    http.write("DELETE", "/v1/job/web", json!(null)).await;
+    nomad.advance(Duration::from_secs(1));
+    http.write("PUT", "/v1/system/gc", json!(null)).await;
+    assert_eq!(http.get("/v1/job/web").await.status, 404);
 }

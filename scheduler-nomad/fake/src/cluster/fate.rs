@@ -98,6 +98,7 @@ impl Fate {
         let parameters: Option<BTreeMap<_, _>> = parts.map(numbered).collect();
         let allowed: &[&str] = match fate {
             "slow" | "oom" => &["after"],
+            "done" => &["after", "exit"],
             "crash" => &["after", "exit", "signal"],
             _ => &[],
         };
@@ -109,13 +110,19 @@ impl Fate {
             "run" => Self::default(),
             "slow" => Self { start_takes: after, ..Self::default() },
             "pull-error" => {
-                Self { start: Start::Fails(format!("Failed to pull `{image}`: not found")), ..Self::default() }
+                let name = image.rsplit_once(':').map_or(image, |(name, _)| name);
+                let why = format!("API error (404): pull access denied for {name}, repository does not exist");
+                Self::not_pulled(image, &why)
             }
             "crash" => {
                 let exit = match number("signal") {
                     Some(signal) => Exit { code: i64::from(signal) + 128, signal: signal.into(), oom: false },
                     None => Exit { code: number("exit").unwrap_or(1).into(), ..Exit::default() },
                 };
+                Self { ends: Some((after, exit)), ..Self::default() }
+            }
+            "done" => {
+                let exit = Exit { code: number("exit").unwrap_or(0).into(), ..Exit::default() };
                 Self { ends: Some((after, exit)), ..Self::default() }
             }
             "oom" => Self { ends: Some((after, Exit { oom: true, ..Exit::KILLED })), ..Self::default() },
@@ -126,7 +133,11 @@ impl Fate {
     }
 
     fn invalid(image: &str) -> Self {
-        Self { start: Start::Impossible(format!("invalid image name `{image}`")), ..Self::default() }
+        Self::not_pulled(image, "API error (400): invalid reference format")
+    }
+
+    fn not_pulled(image: &str, why: &str) -> Self {
+        Self { start: Start::Fails(format!("Failed to pull `{image}`: {why}")), ..Self::default() }
     }
 }
 
@@ -154,12 +165,15 @@ mod tests {
         assert_eq!(Fate::of_image("sim/crash/after-20/exit-3:2"), crash(20, 3, 0, false));
         assert_eq!(Fate::of_image("sim/crash/signal-11"), crash(1, 139, 11, false));
         assert_eq!(Fate::of_image("sim/oom/after-4"), crash(4, 137, 9, true));
+        assert_eq!(Fate::of_image("sim/done"), crash(1, 0, 0, false));
+        assert_eq!(Fate::of_image("sim/done/after-2/exit-4:9"), crash(2, 4, 0, false));
         assert_eq!(Fate::of_image("sim/slow/after-3").start_takes, Duration::from_secs(3));
         assert!(Fate::of_image("sim/stubborn:1").obeys.is_none());
         assert!(!Fate::of_image("sim/never-ready").passes_checks);
         assert!(matches!(Fate::of_image("sim/pull-error").start, Start::Fails(_)));
         for image in ["sim/invalid-image", "sim/dance", "sim/run/after-1", "sim/crash/after-x", "sim/crash/before-1"] {
-            assert!(matches!(Fate::of_image(image).start, Start::Impossible(_)), "{image}");
+            let invalid = Start::Fails(format!("Failed to pull `{image}`: API error (400): invalid reference format"));
+            assert_eq!(Fate::of_image(image).start, invalid);
         }
     }
 }

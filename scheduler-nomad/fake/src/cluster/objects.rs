@@ -11,6 +11,8 @@ use crate::{
 pub(crate) struct Eval {
     pub(crate) id: String,
     pub(crate) job: JobKey,
+    /// The type of the job.
+    pub(crate) kind: String,
     pub(crate) priority: i64,
     pub(crate) trigger: Trigger,
     pub(crate) status: EvalStatus,
@@ -47,6 +49,8 @@ pub(crate) enum Trigger {
     AllocReschedule,
     QueuedAllocs,
     NodeUpdate,
+    PeriodicJob,
+    AllocStop,
 }
 
 impl Trigger {
@@ -60,6 +64,8 @@ impl Trigger {
             Self::AllocReschedule => "alloc-reschedule",
             Self::QueuedAllocs => "queued-allocs",
             Self::NodeUpdate => "node-update",
+            Self::PeriodicJob => "periodic-job",
+            Self::AllocStop => "alloc-stop",
         }
     }
 }
@@ -107,10 +113,14 @@ pub(crate) struct Deployment {
     pub(crate) id: String,
     pub(crate) job: JobKey,
     pub(crate) job_version: u64,
+    /// As the job was when it began.
     pub(crate) job_modify_index: u64,
+    pub(crate) job_spec_modify_index: u64,
     pub(crate) job_create_index: u64,
     pub(crate) priority: i64,
     pub(crate) status: DeploymentStatus,
+    /// What its failure did about the version before it. None when that was not asked for.
+    pub(crate) rollback: Option<Rollback>,
     pub(crate) groups: BTreeMap<String, GroupState>,
     pub(crate) create_index: u64,
     pub(crate) modify_index: u64,
@@ -119,11 +129,22 @@ pub(crate) struct Deployment {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rollback {
+    To(u64),
+    /// The stable version says the same as the current one.
+    Same(u64),
+    /// There is no stable version.
+    Nowhere,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeploymentStatus {
     Running,
+    Paused,
     Successful,
     FailedUnhealthy,
     FailedDeadline,
+    FailedByHand,
     CancelledNewer,
     CancelledStopped,
 }
@@ -132,18 +153,21 @@ impl DeploymentStatus {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Paused => "paused",
             Self::Successful => "successful",
-            Self::FailedUnhealthy | Self::FailedDeadline => "failed",
+            Self::FailedUnhealthy | Self::FailedDeadline | Self::FailedByHand => "failed",
             Self::CancelledNewer | Self::CancelledStopped => "cancelled",
         }
     }
 
-    pub(crate) fn description(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
             Self::Running => "Deployment is running",
+            Self::Paused => "Deployment is paused",
             Self::Successful => "Deployment completed successfully",
             Self::FailedUnhealthy => "Failed due to unhealthy allocations",
             Self::FailedDeadline => "Failed due to progress deadline",
+            Self::FailedByHand => "Deployment marked as failed",
             Self::CancelledNewer => "Cancelled due to newer version of job",
             Self::CancelledStopped => "Cancelled because job is stopped",
         }
@@ -152,7 +176,36 @@ impl DeploymentStatus {
 
 impl Deployment {
     pub(crate) fn is_active(&self) -> bool {
-        self.status == DeploymentStatus::Running
+        matches!(self.status, DeploymentStatus::Running | DeploymentStatus::Paused)
+    }
+
+    /// Canaries wait for somebody to promote them, or to become healthy for that.
+    pub(crate) fn awaits_promotion(&self) -> bool {
+        self.status == DeploymentStatus::Running && self.groups.values().any(GroupState::is_canarying)
+    }
+
+    /// Whatever canaries there are promote themselves.
+    pub(crate) fn promotes_itself(&self) -> bool {
+        let by_hand = |group: &GroupState| group.desired_canaries > 0 && !group.auto_promote;
+        self.status == DeploymentStatus::Running && !self.groups.values().any(by_hand)
+    }
+
+    pub(crate) fn description(&self) -> String {
+        if self.awaits_promotion() {
+            let how =
+                if self.promotes_itself() { "pending automatic promotion" } else { "but requires manual promotion" };
+            return format!("Deployment is running {how}");
+        }
+        let text = self.status.description();
+        match self.rollback {
+            None => text.to_owned(),
+            Some(Rollback::To(version)) => format!("{text} - rolling back to job version {version}"),
+            Some(Rollback::Same(version)) => {
+                let why = "as current job has same specification";
+                format!("{text} - not rolling back to stable job version {version} {why}")
+            }
+            Some(Rollback::Nowhere) => format!("{text} - no stable job version to auto revert to"),
+        }
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -169,6 +222,23 @@ pub(crate) struct GroupState {
     pub(crate) unhealthy: u64,
     pub(crate) progress_deadline: Duration,
     pub(crate) progress_by: Option<Time>,
+    pub(crate) desired_canaries: u64,
+    pub(crate) canaries: Vec<String>,
+    pub(crate) promoted: bool,
+    pub(crate) auto_promote: bool,
+    pub(crate) auto_revert: bool,
+}
+
+impl GroupState {
+    /// Its canaries are all that may be there of the new version.
+    pub(crate) fn is_canarying(&self) -> bool {
+        self.desired_canaries > 0 && !self.promoted
+    }
+
+    /// Whether there is as much health as there is to be for now.
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.healthy >= if self.is_canarying() { self.desired_canaries } else { self.desired }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -188,9 +258,15 @@ pub(crate) struct Alloc {
     /// What the client has told of the tasks. None before it said anything.
     pub(crate) tasks: Option<BTreeMap<String, TaskState>>,
     pub(crate) deployment: Option<String>,
+    /// It is a canary that was not promoted.
+    pub(crate) canary: bool,
     pub(crate) health: Option<Health>,
     /// The deployment lets it be replaced.
     pub(crate) may_reschedule: bool,
+    /// Somebody wants it to be replaced at once.
+    pub(crate) must_reschedule: bool,
+    /// Somebody wants another one in its place.
+    pub(crate) must_migrate: bool,
     pub(crate) followup: Option<String>,
     pub(crate) next: Option<String>,
     pub(crate) previous: Option<String>,
@@ -308,15 +384,36 @@ pub(crate) enum TaskEventKind {
     Setup,
     Started,
     DriverFailure(String),
-    Terminated { exit_code: i64, signal: i64, oom: bool },
-    Restarting { delay: Duration },
+    Terminated {
+        exit_code: i64,
+        signal: i64,
+        oom: bool,
+    },
+    Restarting {
+        delay: Duration,
+        /// By the restart policy, not because somebody asked for it.
+        by_policy: bool,
+    },
+    /// A template waits for what is missing.
+    TemplateWaits(String),
+    RestartSignaled(String),
+    Signaling(String),
     NotRestarting(String),
     Killing(Duration),
     Killed,
+    /// Another task of the allocation has failed.
+    SiblingFailed(String),
+    LeaderDead,
+    /// A sidecar has nothing to stand beside any more.
+    MainDead,
     Unhealthy(String),
 }
 
 impl TaskState {
+    pub(crate) fn events_extend(&mut self, at: Time, kinds: impl IntoIterator<Item = TaskEventKind>) {
+        kinds.into_iter().for_each(|kind| self.push(at, kind));
+    }
+
     pub(crate) fn push(&mut self, at: Time, kind: TaskEventKind) {
         self.events.push(TaskEvent { at, kind });
         if self.events.len() > 10 {

@@ -7,7 +7,7 @@ use super::{
     objects::{Alloc, Metric, Port},
     state::NodeState,
 };
-use crate::job::{Constraint, Group, Spec};
+use crate::job::{Constraint, Group, Spec, Spread};
 
 /// Ports that are given out on demand.
 const DYNAMIC_PORTS: std::ops::Range<i64> = 20_000..32_000;
@@ -61,11 +61,18 @@ impl Usage {
         }
     }
 
-    /// Chooses a node and takes what the group needs there. Preferred are the nodes with the most affinity, then those
-    /// with the fewest allocations of the job, then the fullest.
-    pub(crate) fn place(&mut self, nodes: &[NodeState], job: &Spec, group: &Group) -> Result<Place, Metric> {
+    /// Chooses a node, or takes the only one that will do, and takes what the group needs there. Preferred are the nodes with the most affinity, then those
+    /// that a spread wants, then those with the
+    /// fewest allocations of the job, then the fullest.
+    pub(crate) fn place(
+        &mut self,
+        nodes: &[NodeState],
+        job: &Spec,
+        group: &Group,
+        only: Option<&str>,
+    ) -> Result<Place, Metric> {
         let mut metric = Metric::default();
-        let up = || nodes.iter().filter(|node| node.up);
+        let up = || nodes.iter().filter(|node| node.up && only.is_none_or(|only| node.id == only));
         metric.in_pool = up().count() as u64;
         if in_datacenter(job) {
             metric.evaluated = metric.in_pool;
@@ -83,19 +90,34 @@ impl Usage {
             } else {
                 let affinity: i64 =
                     job.view.affinities.iter().filter(|a| holds(&a.constraint, node)).map(|a| a.weight).sum();
-                fitting.push((-affinity, taken.same_job.len(), -taken.memory_mb, node));
+                let spreads = job.view.spreads.iter().chain(&group.spreads);
+                let crowding: i64 = spreads.map(|spread| self.crowding(nodes, node, spread, &group.name)).sum();
+                fitting.push((-affinity, crowding, taken.same_job.len(), -taken.memory_mb, node));
             }
         }
         let best = fitting
             .into_iter()
-            .min_by(|one, other| (one.0, one.1, one.2, &one.3.name).cmp(&(other.0, other.1, other.2, &other.3.name)));
-        let Some((_, _, _, node)) = best else {
+            .min_by(|(a, b, c, d, one), (e, f, g, h, other)| (a, b, c, d, &one.name).cmp(&(e, f, g, h, &other.name)));
+        let Some((.., node)) = best else {
             metric.wanted = wanted(&metric, group);
             return Err(metric);
         };
         let ports = self.ports(&node.id, group);
         self.take(&node.id, group, &ports, true);
         Ok(Place { node: node.id.clone(), node_name: node.name.clone(), ports, metric })
+    }
+
+    /// How full it would be where the node is, against what a spread wants there.
+    fn crowding(&self, nodes: &[NodeState], node: &NodeState, spread: &Spread, group: &str) -> i64 {
+        let value = resolve(&spread.attribute, node);
+        let alike = nodes.iter().filter(|other| resolve(&spread.attribute, other) == value);
+        let taken = alike.filter_map(|other| self.nodes.get(&other.id));
+        let there = taken.flat_map(|taken| &taken.same_job).filter(|other| *other == group).count();
+        let named: i64 = spread.targets.iter().map(|target| target.percent).sum();
+        let wanted = spread.targets.iter().find(|target| Some(&target.value) == value.as_ref());
+        // Values that are not named share what the named ones leave.
+        let percent = wanted.map_or(100 - named, |target| target.percent).max(1);
+        spread.weight * (i64::try_from(there).unwrap_or(i64::MAX / 1_000_000) + 1) * 100 / percent
     }
 
     fn ports(&self, node: &str, group: &Group) -> Vec<Port> {
@@ -178,14 +200,27 @@ fn holds(constraint: &Constraint, node: &NodeState) -> bool {
         "!=" | "not" => left != right,
         "is_set" => left.is_some(),
         "is_not_set" => left.is_none(),
+        "set_contains" | "set_contains_all" => sets(left, right).is_some_and(|(has, wants)| wants.is_subset(&has)),
+        "set_contains_any" => sets(left, right).is_some_and(|(has, wants)| !wants.is_disjoint(&has)),
+        // What the server asks of its own version holds.
+        "semver" => constraint.left == "${attr.nomad.version}",
         _ => false,
     }
+}
+
+/// Two lists with commas.
+fn sets(left: Option<String>, right: Option<String>) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
+    let items = |text: String| text.split(',').map(|item| item.trim().to_owned()).collect();
+    left.zip(right).map(|(left, right)| (items(left), items(right)))
 }
 
 fn resolve(target: &str, node: &NodeState) -> Option<String> {
     let Some(attribute) = target.strip_prefix("${").and_then(|target| target.strip_suffix('}')) else {
         return Some(target.to_owned());
     };
+    if let Some(key) = attribute.strip_prefix("meta.") {
+        return node.meta.get(key).cloned();
+    }
     let value = match attribute {
         "node.unique.id" => &node.id,
         "node.unique.name" => &node.name,

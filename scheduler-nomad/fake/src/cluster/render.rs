@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     objects::{Alloc, Deployment, Eval, GroupState, Metric, TaskEvent, TaskEventKind, TaskState},
-    state::{Namespace, NodeState, Summary},
+    state::{Namespace, NodeState},
+    summary::Summary,
 };
 use crate::{
     job::{Job, Submission},
@@ -15,7 +16,7 @@ use crate::{
 
 pub(crate) fn eval(eval: &Eval) -> Value {
     let mut json = json!({
-        "ID": eval.id, "Namespace": eval.job.0, "JobID": eval.job.1, "Priority": eval.priority, "Type": "service",
+        "ID": eval.id, "Namespace": eval.job.0, "JobID": eval.job.1, "Priority": eval.priority, "Type": eval.kind,
         "TriggeredBy": eval.trigger.text(), "Status": eval.status.text(), "CreateTime": eval.create_time.0,
         "ModifyTime": eval.modify_time.0,
     });
@@ -56,7 +57,7 @@ pub(crate) fn eval(eval: &Eval) -> Value {
 /// What an evaluation says about another one that it belongs to.
 pub(crate) fn eval_stub(eval: &Eval) -> Value {
     json!({
-        "ID": eval.id, "Namespace": eval.job.0, "JobID": eval.job.1, "Priority": eval.priority, "Type": "service",
+        "ID": eval.id, "Namespace": eval.job.0, "JobID": eval.job.1, "Priority": eval.priority, "Type": eval.kind,
         "TriggeredBy": eval.trigger.text(), "Status": eval.status.text(), "StatusDescription": eval.description,
         "CreateIndex": eval.create_index, "ModifyIndex": eval.modify_index, "CreateTime": eval.create_time.0,
         "ModifyTime": eval.modify_time.0, "NodeID": eval.node.as_ref().map_or("", |(node, _)| node.as_str()),
@@ -93,9 +94,9 @@ pub(crate) fn deployment(deployment: &Deployment) -> Value {
     json!({
         "ID": deployment.id, "Namespace": deployment.job.0, "JobID": deployment.job.1,
         "JobVersion": deployment.job_version, "JobModifyIndex": deployment.job_modify_index,
-        "JobSpecModifyIndex": deployment.job_modify_index, "JobCreateIndex": deployment.job_create_index,
+        "JobSpecModifyIndex": deployment.job_spec_modify_index, "JobCreateIndex": deployment.job_create_index,
         "IsMultiregion": false, "EvalPriority": deployment.priority, "TaskGroups": groups,
-        "Status": deployment.status.text(), "StatusDescription": deployment.status.description(),
+        "Status": deployment.status.text(), "StatusDescription": deployment.description(),
         "CreateIndex": deployment.create_index, "ModifyIndex": deployment.modify_index,
         "CreateTime": deployment.create_time.0, "ModifyTime": deployment.modify_time.0,
     })
@@ -103,8 +104,9 @@ pub(crate) fn deployment(deployment: &Deployment) -> Value {
 
 fn deployment_group(state: &GroupState) -> Value {
     json!({
-        "AutoPromote": false, "AutoRevert": false, "DesiredCanaries": 0, "DesiredTotal": state.desired,
-        "HealthyAllocs": state.healthy, "PlacedAllocs": state.placed, "PlacedCanaries": null, "Promoted": false,
+        "AutoPromote": state.auto_promote, "AutoRevert": state.auto_revert, "DesiredCanaries": state.desired_canaries,
+        "DesiredTotal": state.desired, "HealthyAllocs": state.healthy, "PlacedAllocs": state.placed,
+        "PlacedCanaries": (!state.canaries.is_empty()).then_some(&state.canaries), "Promoted": state.promoted,
         "ProgressDeadline": nanos(state.progress_deadline), "RequireProgressBy": state.progress_by.map(time),
         "UnhealthyAllocs": state.unhealthy,
     })
@@ -148,7 +150,13 @@ pub(crate) fn alloc(alloc: &Alloc, with_job: bool) -> Value {
             "Memory": {"MemoryMB": memory, "MemoryMaxMB": 0}, "Networks": null,
         })
     });
-    let lifecycles = per_task(&|_, _| Value::Null);
+    let lifecycles: Map<_, _> = tasks
+        .iter()
+        .map(|task| {
+            let of = task.lifecycle.as_ref().map(|of| json!({"Hook": of.hook, "Sidecar": of.sidecar}));
+            (task.name.clone(), of.unwrap_or_default())
+        })
+        .collect();
     let ports: Vec<_> = alloc.ports.iter().map(|port| port_json(port, true)).collect();
     let ports = if ports.is_empty() { Value::Null } else { Value::Array(ports) };
     let mut metric = metric(&alloc.metric);
@@ -175,9 +183,12 @@ pub(crate) fn alloc(alloc: &Alloc, with_job: bool) -> Value {
         ("Job", with_job.then(|| Value::Object(alloc.job.to_json()))),
         ("ClientDescription", (!alloc.client_description.is_empty()).then(|| json!(alloc.client_description))),
         ("DesiredDescription", (!alloc.desired_description.is_empty()).then(|| json!(alloc.desired_description))),
-        ("DesiredTransition", alloc.may_reschedule.then(|| transition(alloc))),
+        (
+            "DesiredTransition",
+            (alloc.may_reschedule || alloc.must_reschedule || alloc.must_migrate).then(|| transition(alloc)),
+        ),
         ("DeploymentID", alloc.deployment.clone().map(Value::from)),
-        ("DeploymentStatus", alloc.health.is_some().then(|| health(alloc))),
+        ("DeploymentStatus", (alloc.canary || alloc.health.is_some()).then(|| health(alloc))),
         ("FollowupEvalID", alloc.followup.clone().map(Value::from)),
         ("NextAllocation", alloc.next.clone().map(Value::from)),
         ("PreviousAllocation", alloc.previous.clone().map(Value::from)),
@@ -225,10 +236,11 @@ fn desired(alloc: &Alloc) -> &'static str {
 }
 
 fn transition(alloc: &Alloc) -> Value {
-    let reschedule = alloc.may_reschedule.then_some(true);
+    let reschedule = alloc.may_reschedule.then_some(true).or(alloc.must_migrate.then_some(false));
+    let force = alloc.must_reschedule.then_some(true);
     json!({
-        "ForceReschedule": null, "Migrate": null, "MigrateDisablePlacement": null, "NoShutdownDelay": null,
-        "Reschedule": reschedule,
+        "ForceReschedule": force, "Migrate": alloc.must_migrate.then_some(true), "MigrateDisablePlacement": null,
+        "NoShutdownDelay": alloc.must_migrate.then_some(false), "Reschedule": reschedule,
     })
 }
 
@@ -242,13 +254,16 @@ fn reschedule_tracker(alloc: &Alloc) -> Value {
     json!({"Events": events.collect::<Vec<_>>(), "LastReschedule": "ok"})
 }
 
+/// A canary says so before its health is decided.
 fn health(alloc: &Alloc) -> Value {
-    alloc.health.map_or(Value::Null, |health| {
-        json!({
-            "Canary": false, "Healthy": health.healthy, "ModifyIndex": health.modify_index,
+    match alloc.health {
+        None if !alloc.canary => Value::Null,
+        None => json!({"Canary": true, "Healthy": null, "ModifyIndex": alloc.create_index, "Timestamp": null}),
+        Some(health) => json!({
+            "Canary": alloc.canary, "Healthy": health.healthy, "ModifyIndex": health.modify_index,
             "Timestamp": time(health.at),
-        })
-    })
+        }),
+    }
 }
 
 fn task_states(alloc: &Alloc) -> Value {
@@ -264,6 +279,8 @@ fn task_state(state: &TaskState) -> Value {
         "FinishedAt": state.finished_at.map(time), "Events": state.events.iter().map(task_event).collect::<Vec<_>>(),
     })
 }
+
+const WITHIN_POLICY: &str = "Restart within policy";
 
 /// An event: its type, what it says to people, and what it says to programs.
 fn task_event(event: &TaskEvent) -> Value {
@@ -282,8 +299,9 @@ fn task_event(event: &TaskEvent) -> Value {
             });
             ("Terminated", format!("Exit Code: {exit_code}{suffix}"), details)
         }
-        TaskEventKind::Restarting { delay } => {
-            let details = json!({"restart_reason": "Restart within policy", "start_delay": nanos(*delay).to_string()});
+        TaskEventKind::Restarting { delay, by_policy } => {
+            let why = if *by_policy { WITHIN_POLICY } else { "" };
+            let details = json!({"restart_reason": why, "start_delay": nanos(*delay).to_string()});
             ("Restarting", format!("Task restarting in {}", GoDuration(*delay)), details)
         }
         TaskEventKind::NotRestarting(why) => {
@@ -294,6 +312,16 @@ fn task_event(event: &TaskEvent) -> Value {
             let message = format!("Sent interrupt. Waiting {timeout} before force killing");
             ("Killing", message, json!({"kill_timeout": timeout}))
         }
+        TaskEventKind::TemplateWaits(why) => ("Template", why.clone(), json!({})),
+        TaskEventKind::RestartSignaled(why) => ("Restart Signaled", why.clone(), json!({"restart_reason": why})),
+        TaskEventKind::Signaling(signal) => {
+            ("Signaling", "Task being sent a signal".to_owned(), json!({"signal": signal}))
+        }
+        TaskEventKind::SiblingFailed(task) => {
+            ("Sibling Task Failed", format!("Task's sibling {task:?} failed"), json!({"failed_sibling": task}))
+        }
+        TaskEventKind::LeaderDead => ("Leader Task Dead", "Leader Task in Group dead".to_owned(), json!({})),
+        TaskEventKind::MainDead => ("Main Tasks Dead", "Main tasks in the group died".to_owned(), json!({})),
         TaskEventKind::Killed => ("Killed", "Task successfully killed".to_owned(), json!({})),
         TaskEventKind::Unhealthy(why) => ("Alloc Unhealthy", why.clone(), json!({"message": why})),
     };
@@ -313,8 +341,9 @@ fn task_event(event: &TaskEvent) -> Value {
             json["ExitCode"] = json!(exit_code);
             json["Signal"] = json!(signal);
         }
-        TaskEventKind::Restarting { delay } => {
-            json["RestartReason"] = json!("Restart within policy");
+        TaskEventKind::RestartSignaled(why) => json["RestartReason"] = json!(why),
+        TaskEventKind::Restarting { delay, by_policy } => {
+            json["RestartReason"] = json!(if *by_policy { WITHIN_POLICY } else { "" });
             json["StartDelay"] = json!(nanos(*delay));
         }
         TaskEventKind::NotRestarting(why) => {
@@ -322,7 +351,14 @@ fn task_event(event: &TaskEvent) -> Value {
             json["RestartReason"] = json!(why);
         }
         TaskEventKind::Killing(timeout) => json["KillTimeout"] = json!(nanos(*timeout)),
-        TaskEventKind::Received | TaskEventKind::Started | TaskEventKind::Killed => {}
+        TaskEventKind::SiblingFailed(task) => json["FailedSibling"] = json!(task),
+        TaskEventKind::Received
+        | TaskEventKind::Started
+        | TaskEventKind::Killed
+        | TaskEventKind::Signaling(_)
+        | TaskEventKind::TemplateWaits(_)
+        | TaskEventKind::LeaderDead
+        | TaskEventKind::MainDead => {}
     }
     json
 }
@@ -342,7 +378,10 @@ pub(crate) fn summary(job: &Job, summary: &Summary) -> Value {
     let view = &job.spec.view;
     json!({
         "JobID": view.id, "Namespace": view.namespace, "Summary": groups,
-        "Children": {"Pending": 0, "Running": 0, "Dead": 0}, "CreateIndex": job.create_index,
+        "Children": {
+            "Pending": summary.children.pending, "Running": summary.children.running, "Dead": summary.children.dead,
+        },
+        "CreateIndex": job.create_index,
         "ModifyIndex": summary.modify_index,
     })
 }
@@ -369,8 +408,9 @@ pub(crate) fn job_stub(job: &Job, of: &Summary, with_meta: bool) -> Value {
         "SubmitTime",
     ];
     let mut stub: Map<_, _> = names.into_iter().map(|name| (name.to_owned(), taken(name))).collect();
-    stub.insert("Periodic".to_owned(), json!(false));
-    stub.insert("ParameterizedJob".to_owned(), json!(false));
+    let view = &job.spec.view;
+    stub.insert("Periodic".to_owned(), json!(view.periodic.is_some()));
+    stub.insert("ParameterizedJob".to_owned(), json!(view.parameterized_job.is_some() && !view.dispatched));
     stub.insert("JobSummary".to_owned(), summary(job, of));
     if with_meta {
         stub.insert("Meta".to_owned(), taken("Meta"));

@@ -1,62 +1,64 @@
-//! The clients: they start tasks, restart them by their policy, watch over health, end them, and tell the servers now and
-//! then.
+//! The clients: they start tasks in their order, restart them by their policy, and end them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    deployments,
     fate::{Exit, Fate, Start},
-    objects::{ClientStatus, Health, TaskEventKind, TaskPhase, TaskState, Trigger},
-    reconcile::is_replaceable,
-    scheduler,
+    health::{Watch, look_at_health, watch_health},
+    lifecycle::Role,
+    objects::{ClientStatus, TaskEventKind, TaskPhase, TaskState},
+    services,
     state::{State, Timer},
+    sync::mark,
+    variables::{Place, Variable},
 };
 use crate::{
-    job::{HealthRule, Restart},
-    time::{GoDuration, Time, nanos},
+    job::{Restart, Task, View, Wait, waits},
+    time::{GoDuration, Time},
 };
 
 /// From the placement until a client has received it.
 const RECEIVE: Duration = Duration::from_millis(5);
 /// From there until the driver has started the task.
-const START: Duration = Duration::from_millis(150);
+pub(crate) const START: Duration = Duration::from_millis(150);
 /// From the signal until the task has ended.
 const END: Duration = Duration::from_millis(15);
-/// How often a client tells the servers what they wait for: a status that has changed, health, an end.
-const SYNC: Duration = Duration::from_millis(200);
-/// How often it tells them of the rest, and of an allocation for the first time.
-const SYNC_REST: Duration = Duration::from_millis(1000);
+/// How long a template waits in silence.
+const TEMPLATE: Duration = Duration::from_secs(3);
+/// How long a client says nothing of a task that it gave up because it could not be started.
+const START_FAILED: Duration = Duration::from_secs(4);
 /// The longest kill timeout that a client grants.
 const MAX_KILL_TIMEOUT: Duration = Duration::from_secs(30);
+
+const NO_RESTARTS: &str = "Policy allows no restarts";
 
 /// What a client knows of one allocation.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    node: String,
-    tasks: BTreeMap<String, TaskRun>,
+    pub(super) node: String,
+    pub(super) tasks: BTreeMap<String, TaskRun>,
     /// Whether there is something that the servers do not know.
-    dirty: bool,
-    stopping: bool,
-    health: Watch,
-}
-
-/// Watches over the health of an allocation.
-#[derive(Debug, Clone, Copy)]
-struct Watch {
-    deadline: Option<Time>,
-    decided: Option<(bool, Time)>,
+    pub(super) dirty: bool,
+    /// The servers hear nothing of it before.
+    pub(super) silent_until: Option<Time>,
+    pub(super) stopping: bool,
+    pub(super) health: Watch,
 }
 
 #[derive(Debug)]
-struct TaskRun {
-    fate: Fate,
+pub(crate) struct TaskRun {
+    pub(super) fate: Fate,
+    pub(super) role: Role,
+    pub(super) leader: bool,
+    /// Its end without an error is a success.
+    completes: bool,
+    namespace: String,
+    /// What its templates wait for.
+    waits: Vec<Wait>,
     kill_timeout: Duration,
     restart: Restart,
-    state: TaskState,
-    next: Step,
+    pub(super) state: TaskState,
+    pub(super) next: Step,
     /// A step that was superseded does not happen.
     generation: u64,
     /// Restarts within the interval, and when it began.
@@ -65,33 +67,103 @@ struct TaskRun {
 
 /// What happens to a task next.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+pub(crate) enum Step {
     Receive,
+    /// It waits for its turn among the tasks of its allocation.
+    Wait,
+    /// It says that its templates wait for variables, and goes on waiting for them.
+    Template,
     Start,
     End(Exit),
     /// It was told to end, and does.
     Obey(Exit),
+    /// It was told to start again, and ends for that.
+    Restart(Exit),
     Nothing,
+}
+
+impl TaskRun {
+    fn new(task: &Task, view: &View, restart: &Restart, now: Time) -> Self {
+        let role = Role::of(task);
+        let mut fate = Fate::of(task);
+        if role.is_once() && fate.ends.is_none() {
+            // What would run for ever elsewhere has its work done at once where an end is awaited.
+            fate.ends = Some((Duration::ZERO, Exit::default()));
+        }
+        Self {
+            fate,
+            role,
+            leader: task.leader,
+            completes: role.is_once() || view.kind.ends_with("batch"),
+            namespace: view.namespace.clone(),
+            waits: task.templates.iter().flat_map(|template| waits(&template.text)).collect(),
+            kill_timeout: task.kill_timeout.min(MAX_KILL_TIMEOUT),
+            restart: task.restart_policy.clone().unwrap_or_else(|| restart.clone()),
+            state: TaskState::default(),
+            next: Step::Receive,
+            generation: 0,
+            counted: (0, now),
+        }
+    }
+
+    fn is_dead(&self) -> bool {
+        self.state.state == TaskPhase::Dead
+    }
+
+    fn give_up(&mut self, now: Time, why: String) {
+        self.state.push(now, TaskEventKind::NotRestarting(why));
+        end(&mut self.state, now, true);
+    }
+
+    /// The variables that its templates wait for, as its events call them.
+    fn missing(&self, variables: &BTreeMap<Place, Variable>) -> impl Iterator<Item = String> {
+        let variable = |path: &str| variables.get(&(self.namespace.clone(), path.to_owned()));
+        let missing = self.waits.iter().filter(move |wait| {
+            // Where the variable around is missing, nothing within it is asked for.
+            let asked =
+                wait.unless.as_ref().is_none_or(|(around, item)| variable(around).is_some_and(|of| !of.has(item)));
+            asked && variable(&wait.path).is_none()
+        });
+        let paths: std::collections::BTreeSet<_> = missing.map(|wait| wait.path.as_str()).collect();
+        paths.into_iter().map(|path| format!("nomad.var.block({path}@{}.global)", self.namespace))
+    }
+
+    fn never_restarts(&self) -> bool {
+        self.restart.attempts == 0 && self.restart.mode == "fail"
+    }
+}
+
+impl Runner {
+    fn names(&self, which: impl Fn(&TaskRun) -> bool) -> Vec<String> {
+        self.tasks.iter().filter(|(_, task)| which(task)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The status of the allocation, from those of its tasks.
+    pub(super) fn status(&self) -> (ClientStatus, &'static str) {
+        let any = |phase: TaskPhase| self.tasks.values().any(|task| task.state.state == phase);
+        if self.tasks.values().any(|task| task.state.failed) {
+            (ClientStatus::Failed, "Failed tasks")
+        } else if any(TaskPhase::Running) {
+            (ClientStatus::Running, "Tasks are running")
+        } else if any(TaskPhase::Pending) {
+            (ClientStatus::Pending, "No tasks have started")
+        } else {
+            (ClientStatus::Complete, "All tasks have completed")
+        }
+    }
 }
 
 /// A client takes an allocation.
 pub(crate) fn start(state: &mut State, id: &str) {
     let Some(alloc) = state.allocs.get(id) else { return };
     let Some(group) = alloc.job.spec.view.group(&alloc.group) else { return };
-    let now = state.now;
-    let run = |task: &crate::job::Task| TaskRun {
-        fate: Fate::of(task),
-        kill_timeout: task.kill_timeout.min(MAX_KILL_TIMEOUT),
-        restart: group.restart_policy.clone(),
-        state: TaskState::default(),
-        next: Step::Receive,
-        generation: 0,
-        counted: (0, now),
-    };
-    let tasks: BTreeMap<_, _> = group.tasks.iter().map(|task| (task.name.clone(), run(task))).collect();
+    let (now, view) = (state.now, &alloc.job.spec.view);
+    let run = |task: &Task| (task.name.clone(), TaskRun::new(task, view, &group.restart_policy, now));
+    let tasks: BTreeMap<_, _> = group.tasks.iter().map(run).collect();
     let names: Vec<_> = tasks.keys().cloned().collect();
-    let health = Watch { deadline: None, decided: None };
-    let runner = Runner { node: alloc.node.clone(), tasks, dirty: false, stopping: false, health };
+    let health = Watch::default();
+    let node = alloc.node.clone();
+    let runner = Runner { node, tasks, dirty: false, silent_until: None, stopping: false, health };
     state.runners.insert(id.to_owned(), runner);
     for task in names {
         schedule(state, id, &task, Step::Receive, RECEIVE);
@@ -101,37 +173,57 @@ pub(crate) fn start(state: &mut State, id: &str) {
 
 /// A client lets an allocation end. One that is cut off does so when it is back.
 pub(crate) fn stop(state: &mut State, id: &str) {
-    let now = state.now;
     let up = |runner: &&mut Runner| state.nodes.iter().any(|node| node.id == runner.node && node.up);
     let Some(runner) = state.runners.get_mut(id).filter(|runner| !runner.stopping).filter(up) else { return };
     runner.stopping = true;
     runner.health.deadline = None;
-    let alive = runner.tasks.iter().filter(|(_, task)| task.state.state != TaskPhase::Dead);
-    let alive: Vec<_> = alive.map(|(name, _)| name.clone()).collect();
-    for name in &alive {
-        kill(state, id, name, now);
+    // The leader first, then the main ones, and then what runs beside them.
+    let leads = runner.tasks.values().any(|task| task.leader && !task.is_dead());
+    let mains = runner.tasks.values().any(|task| task.role == Role::Main && !task.is_dead());
+    let first = runner.names(|task| match (leads, mains) {
+        (true, _) => task.leader,
+        (_, true) => !task.role.is_sidecar() && task.role != Role::Poststop,
+        _ => task.role != Role::Poststop,
+    });
+    for name in &first {
+        kill(state, id, name, None);
     }
-    if !alive.is_empty() {
+    follow(state, id);
+    services::refresh(state, id);
+    if !first.is_empty() {
         mark(state, id, false);
     }
 }
 
-fn kill(state: &mut State, id: &str, name: &str, now: Time) {
+/// Ends a task. `why` is what its events say of the reason.
+fn kill(state: &mut State, id: &str, name: &str, why: Option<TaskEventKind>) {
+    let now = state.now;
     let Some(task) = state.runners.get_mut(id).and_then(|runner| runner.tasks.get_mut(name)) else { return };
-    match task.state.state {
-        TaskPhase::Dead => {}
-        TaskPhase::Pending => {
-            task.next = Step::Nothing;
-            task.generation += 1;
-            end(&mut task.state, now, false);
-            task.state.push(now, TaskEventKind::Killed);
-        }
-        TaskPhase::Running => {
-            task.state.push(now, TaskEventKind::Killing(task.kill_timeout));
-            let (exit, after) = task.fate.obeys.map_or((Exit::KILLED, task.kill_timeout), |exit| (exit, END));
-            schedule(state, id, name, Step::Obey(exit), after);
-        }
+    if task.is_dead() || matches!(task.next, Step::Obey(_)) {
+        return;
     }
+    let because = why.is_some();
+    task.state.events_extend(now, why);
+    if task.state.state == TaskPhase::Pending {
+        task.next = Step::Nothing;
+        task.generation += 1;
+        end(&mut task.state, now, false);
+        let event = if because { TaskEventKind::Killing(task.kill_timeout) } else { TaskEventKind::Killed };
+        task.state.push(now, event);
+        return;
+    }
+    task.state.push(now, TaskEventKind::Killing(task.kill_timeout));
+    let (exit, after) = task.fate.obeys.map_or((Exit::KILLED, task.kill_timeout), |exit| (exit, END));
+    schedule(state, id, name, Step::Obey(exit), after);
+}
+
+/// Lets a running task end and start again.
+pub(super) fn restart_signaled(state: &mut State, id: &str, name: &str, why: &str) {
+    let now = state.now;
+    let Some(task) = state.runners.get_mut(id).and_then(|runner| runner.tasks.get_mut(name)) else { return };
+    task.state.push(now, TaskEventKind::RestartSignaled(why.to_owned()));
+    let (exit, after) = task.fate.obeys.map_or((Exit::KILLED, task.kill_timeout), |exit| (exit, END));
+    schedule(state, id, name, Step::Restart(exit), after);
 }
 
 fn end(task: &mut TaskState, now: Time, failed: bool) {
@@ -140,7 +232,7 @@ fn end(task: &mut TaskState, now: Time, failed: bool) {
     task.finished_at = Some(now);
 }
 
-fn schedule(state: &mut State, id: &str, name: &str, step: Step, after: Duration) {
+pub(super) fn schedule(state: &mut State, id: &str, name: &str, step: Step, after: Duration) {
     let at = state.now.after(after);
     let Some(task) = state.runners.get_mut(id).and_then(|runner| runner.tasks.get_mut(name)) else { return };
     task.next = step;
@@ -149,19 +241,20 @@ fn schedule(state: &mut State, id: &str, name: &str, step: Step, after: Duration
     state.at(at, timer);
 }
 
-/// Something is to be told to the servers. A client does that at a steady beat.
-fn mark(state: &mut State, id: &str, urgent: bool) {
-    let beat = nanos(if urgent { SYNC } else { SYNC_REST });
-    let since = state.now.0 - state.started.0;
-    let at = Time(state.started.0 + (since / beat + 1) * beat);
-    let Some(runner) = state.runners.get_mut(id) else { return };
-    runner.dirty = true;
-    let node = runner.node.clone();
-    let Some(node) = state.nodes.iter_mut().find(|other| other.id == node && other.up) else { return };
-    if node.sync_at.is_none_or(|planned| planned > at) {
-        node.sync_at = Some(at);
-        let id = node.id.clone();
-        state.at(at, Timer::Sync(id));
+/// A variable is there now: those that wait for it may go on.
+pub(super) fn variable_written(state: &mut State, place: &(String, String)) {
+    let waiting = state.runners.iter().flat_map(|(id, runner)| {
+        let waits = |task: &TaskRun| {
+            task.state.state == TaskPhase::Pending
+                && matches!(task.next, Step::Template | Step::Nothing)
+                && task.namespace == place.0
+                && task.waits.iter().any(|wait| wait.path == place.1)
+        };
+        runner.names(waits).into_iter().map(move |name| (id.clone(), name))
+    });
+    let waiting: Vec<_> = waiting.collect();
+    for (id, name) in waiting {
+        schedule(state, &id, &name, Step::Start, START);
     }
 }
 
@@ -170,22 +263,28 @@ pub(crate) fn step(state: &mut State, id: &str, name: &str, generation: u64) {
     let now = state.now;
     let Some(runner) = state.runners.get_mut(id) else { return };
     let up = state.nodes.iter().any(|node| node.id == runner.node && node.up);
-    let before = status(&runner_states(runner)).0;
+    let before = runner.status().0;
     let task = runner.tasks.get_mut(name).filter(|task| task.generation == generation && up);
     let Some(task) = task else { return };
     match std::mem::replace(&mut task.next, Step::Nothing) {
-        Step::Nothing => {}
+        Step::Nothing | Step::Wait => {}
+        Step::Template => {
+            let missing: Vec<_> = task.missing(&state.variables).collect();
+            task.state.push(now, TaskEventKind::TemplateWaits(format!("Missing: {}", missing.join(", "))));
+        }
+        Step::Start if task.missing(&state.variables).next().is_some() => {
+            schedule(state, id, name, Step::Template, TEMPLATE);
+        }
         Step::Receive => {
             task.state.push(now, TaskEventKind::Received);
-            task.state.push(now, TaskEventKind::Setup);
-            let takes = START + task.fate.start_takes;
-            schedule(state, id, name, Step::Start, takes);
+            task.next = Step::Wait;
         }
         Step::Start => match task.fate.start.clone() {
             Start::Works => {
                 task.state.push(now, TaskEventKind::Started);
                 task.state.state = TaskPhase::Running;
                 task.state.started_at = Some(now);
+                state.outputs.entry(id.to_owned()).or_default().begin(name, now);
                 if let Some((after, exit)) = task.fate.ends {
                     schedule(state, id, name, Step::End(exit), after);
                 }
@@ -193,20 +292,42 @@ pub(crate) fn step(state: &mut State, id: &str, name: &str, generation: u64) {
             Start::Fails(why) => {
                 task.state.push(now, TaskEventKind::DriverFailure(why));
                 restart(state, id, name);
+                let Some(runner) = state.runners.get_mut(id) else { return };
+                if runner.tasks.get(name).is_some_and(TaskRun::is_dead) {
+                    runner.silent_until = Some(now.after(START_FAILED));
+                }
             }
             Start::Impossible(why) => {
                 task.state.push(now, TaskEventKind::DriverFailure(why));
-                give_up(task, now, "Error was unrecoverable".to_owned());
+                let why = if task.never_restarts() { NO_RESTARTS } else { "Error was unrecoverable" };
+                task.give_up(now, why.to_owned());
+                runner.silent_until = Some(now.after(START_FAILED));
             }
         },
         Step::End(exit) => {
             task.state.push(now, terminated(exit));
-            restart(state, id, name);
+            state.outputs.entry(id.to_owned()).or_default().end(name, now, true);
+            if task.completes && exit == Exit::default() {
+                end(&mut task.state, now, false);
+            } else {
+                restart(state, id, name);
+            }
         }
         Step::Obey(exit) => {
             task.state.push(now, terminated(exit));
             task.state.push(now, TaskEventKind::Killed);
             end(&mut task.state, now, false);
+            state.outputs.entry(id.to_owned()).or_default().end(name, now, false);
+        }
+        Step::Restart(exit) => {
+            task.state.push(now, terminated(exit));
+            task.state.push(now, TaskEventKind::Restarting { delay: Duration::ZERO, by_policy: false });
+            task.state.state = TaskPhase::Pending;
+            task.state.restarts += 1;
+            task.state.last_restart = Some(now);
+            let takes = task.fate.start_takes;
+            state.outputs.entry(id.to_owned()).or_default().end(name, now, false);
+            schedule(state, id, name, Step::Start, takes);
         }
     }
     settle(state, id, before);
@@ -216,29 +337,24 @@ fn terminated(exit: Exit) -> TaskEventKind {
     TaskEventKind::Terminated { exit_code: exit.code, signal: exit.signal, oom: exit.oom }
 }
 
-fn give_up(task: &mut TaskRun, now: Time, why: String) {
-    task.state.push(now, TaskEventKind::NotRestarting(why));
-    end(&mut task.state, now, true);
-}
-
 /// Starts a task again, later, or gives it up, as its policy says.
 fn restart(state: &mut State, id: &str, name: &str) {
     let now = state.now;
     let Some(task) = state.runners.get_mut(id).and_then(|runner| runner.tasks.get_mut(name)) else { return };
-    let policy = task.restart.clone();
-    if policy.attempts == 0 && policy.mode == "fail" {
-        return give_up(task, now, "Policy allows no restarts".to_owned());
+    if task.never_restarts() {
+        return task.give_up(now, NO_RESTARTS.to_owned());
     }
+    let policy = task.restart.clone();
     let (count, since) = task.counted;
     task.counted = if since.after(policy.interval) <= now { (1, now) } else { (count + 1, since) };
     if task.counted.0 > policy.attempts && policy.mode == "fail" {
         let (attempts, interval) = (policy.attempts, GoDuration(policy.interval));
         let why = format!("Exceeded allowed attempts {attempts} in interval {interval} and mode is \"fail\"");
-        return give_up(task, now, why);
+        return task.give_up(now, why);
     }
     // Real ones add a random quarter at most.
     let delay = policy.delay + policy.delay / 8;
-    task.state.push(now, TaskEventKind::Restarting { delay });
+    task.state.push(now, TaskEventKind::Restarting { delay, by_policy: true });
     task.state.state = TaskPhase::Pending;
     task.state.restarts += 1;
     task.state.last_restart = Some(now);
@@ -249,205 +365,47 @@ fn restart(state: &mut State, id: &str, name: &str) {
 /// What follows from a step for the allocation as a whole.
 fn settle(state: &mut State, id: &str, before: ClientStatus) {
     let now = state.now;
+    follow(state, id);
     let Some(runner) = state.runners.get_mut(id) else { return };
-    let (after, _) = status(&runner_states(runner));
-    if after == ClientStatus::Failed && before != ClientStatus::Failed {
-        runner.health.deadline = None;
-        if runner.health.decided.is_none() {
-            runner.health.decided = Some((false, now));
-        }
-        // The others of a failed task end with it.
-        let others: Vec<_> = runner
-            .tasks
-            .iter()
-            .filter(|(_, task)| task.state.state != TaskPhase::Dead)
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in others {
-            kill(state, id, &name, now);
-        }
+    let (after, _) = runner.status();
+    let fails = after == ClientStatus::Failed && before != ClientStatus::Failed;
+    if fails && runner.health.deadline.take().is_some() && runner.health.decided.is_none() {
+        runner.health.decided = Some((false, now));
     }
     let alloc = state.allocs.get(id);
     let news = alloc.is_some_and(|alloc| alloc.status != after && alloc.tasks.is_some());
     mark(state, id, news || after.is_terminal());
+    services::refresh(state, id);
     look_at_health(state, id);
 }
 
-fn runner_states(runner: &Runner) -> Vec<&TaskState> {
-    runner.tasks.values().map(|task| &task.state).collect()
-}
-
-/// The status of an allocation, from those of its tasks.
-fn status(tasks: &[&TaskState]) -> (ClientStatus, &'static str) {
-    let any = |phase: TaskPhase| tasks.iter().any(|task| task.state == phase);
-    if tasks.iter().any(|task| task.failed) {
-        (ClientStatus::Failed, "Failed tasks")
-    } else if any(TaskPhase::Running) {
-        (ClientStatus::Running, "Tasks are running")
-    } else if any(TaskPhase::Pending) {
-        (ClientStatus::Pending, "No tasks have started")
-    } else {
-        (ClientStatus::Complete, "All tasks have completed")
+/// What follows from the state of some tasks for the others: they end with them, or their turn has come.
+fn follow(state: &mut State, id: &str) {
+    let Some(runner) = state.runners.get(id) else { return };
+    let failed = runner.tasks.iter().find(|(_, task)| task.state.failed).map(|(name, _)| name.clone());
+    let leader_dead = runner.tasks.values().any(|task| task.leader && task.is_dead());
+    let mains_dead = runner.tasks.values().all(|task| task.role != Role::Main || task.is_dead());
+    let (why, doomed) = match failed {
+        Some(name) => (TaskEventKind::SiblingFailed(name), runner.names(|task| task.role != Role::Poststop)),
+        None if leader_dead => (TaskEventKind::LeaderDead, runner.names(|task| task.role != Role::Poststop)),
+        None if mains_dead => (TaskEventKind::MainDead, runner.names(|task| task.role.is_sidecar())),
+        None => (TaskEventKind::MainDead, Vec::new()),
+    };
+    for name in doomed {
+        kill(state, id, &name, Some(why.clone()));
     }
-}
-
-fn rule(state: &State, id: &str) -> Option<HealthRule> {
-    let alloc = state.allocs.get(id)?;
-    alloc.job.spec.view.group(&alloc.group)?.health_rule(alloc.deployment.is_some()).cloned()
-}
-
-/// Begins to watch over the health of an allocation: when it is placed, and when an update takes it over.
-pub(crate) fn watch_health(state: &mut State, id: &str) {
-    let Some(rule) = rule(state, id) else { return };
-    let deadline = state.now.after(rule.healthy_deadline);
-    let Some(runner) = state.runners.get_mut(id) else { return };
-    runner.health = Watch { deadline: Some(deadline), decided: None };
-    state.at(deadline, Timer::Health(id.to_owned()));
-    look_at_health(state, id);
-}
-
-/// Decides whether an allocation is healthy, as soon as that can be said.
-pub(crate) fn look_at_health(state: &mut State, id: &str) {
     let now = state.now;
-    let Some(rule) = rule(state, id) else { return };
-    let Some(alloc) = state.allocs.get(id) else { return };
-    let has_checks = alloc.job.spec.view.group(&alloc.group).is_some_and(|group| group.has_checks());
-    let in_place_since = alloc.modify_time;
-    let updated = alloc.create_index < alloc.alloc_modify_index;
     let Some(runner) = state.runners.get_mut(id) else { return };
-    let (Some(deadline), None) = (runner.health.deadline, runner.health.decided) else { return };
-    let running = runner.tasks.values().all(|task| task.state.state == TaskPhase::Running);
-    let checks_pass =
-        rule.health_check != "checks" || !has_checks || runner.tasks.values().all(|task| task.fate.passes_checks);
-    let since = runner.tasks.values().filter_map(|task| task.state.started_at).max();
-    // One that an update took over has to prove itself again.
-    let since = since.map(|since| if updated { since.max(in_place_since) } else { since });
-    let healthy_at = since.filter(|_| running && checks_pass).map(|since| since.after(rule.min_healthy_time));
-    match healthy_at {
-        Some(at) if at <= now => {
-            runner.health.decided = Some((true, now));
-            runner.health.deadline = None;
-            mark(state, id, true);
-        }
-        _ if deadline <= now => {
-            runner.health.decided = Some((false, now));
-            runner.health.deadline = None;
-            for task in runner.tasks.values_mut() {
-                let (min, deadline) = (GoDuration(rule.min_healthy_time), GoDuration(rule.healthy_deadline));
-                let why = if task.state.state == TaskPhase::Running {
-                    format!("Task not running for min_healthy_time of {min} by healthy_deadline of {deadline}")
-                } else {
-                    format!("Task not running by healthy_deadline of {deadline}")
-                };
-                task.state.push(now, TaskEventKind::Unhealthy(why));
-            }
-            mark(state, id, true);
-        }
-        Some(at) => state.at(at, Timer::Health(id.to_owned())),
-        None => {}
-    }
-}
-
-/// A client tells the servers what has changed on its node.
-pub(crate) fn sync(state: &mut State, node: &str) {
-    let now = state.now;
-    let Some(found) = state.nodes.iter_mut().find(|other| other.id == node) else { return };
-    if !found.up || found.sync_at.is_none_or(|at| at > now) {
-        return;
-    }
-    found.sync_at = None;
-    let dirty = state.runners.iter_mut().filter(|(_, runner)| runner.node == node && runner.dirty);
-    let dirty: Vec<_> = dirty
-        .map(|(id, runner)| {
-            runner.dirty = false;
-            id.clone()
-        })
-        .collect();
-    tell(state, &dirty);
-    // What has ended and was told is over.
-    state.runners.retain(|_, runner| runner.dirty || !status(&runner_states(runner)).0.is_terminal());
-}
-
-fn tell(state: &mut State, dirty: &[String]) {
-    let known: Vec<_> = dirty.iter().filter(|id| state.allocs.contains_key(*id)).cloned().collect();
-    if known.is_empty() {
-        // What they belonged to was purged. The room is free all the same.
-        scheduler::unblock(state);
-        return;
-    }
-    let mut write = state.begin("AllocationUpdated");
-    let mut evals = Vec::new();
-    let mut ended = false;
-    let mut new_health = BTreeSet::new();
-    for id in &known {
-        let (Some(mut alloc), Some(runner)) = (state.allocs.get(id).cloned(), state.runners.get(id)) else { continue };
-        let (status, description) = status(&runner_states(runner));
-        let was = alloc.status;
-        alloc.status = status;
-        alloc.client_description = description;
-        alloc.tasks = Some(runner.tasks.iter().map(|(name, task)| (name.clone(), task.state.clone())).collect());
-        let stopped_early = runner.stopping && status == ClientStatus::Complete && quick(runner);
-        let decided = runner.health.decided.or(stopped_early.then_some((false, state.now)));
-        if let (Some((healthy, at)), None) = (decided, alloc.health) {
-            alloc.health = Some(Health { healthy, at, modify_index: write.index });
-            new_health.insert(id.clone());
-            deployments::count_health(state, &mut write, &alloc);
-        }
-        ended |= status.is_terminal() && !was.is_terminal();
-        let failed = status == ClientStatus::Failed && was != ClientStatus::Failed && alloc.wanted;
-        let replaceable = failed && is_replaceable(&alloc);
-        let key = alloc.job.key();
-        state.put_alloc(&mut write, alloc);
-        if replaceable {
-            evals.push(key);
+    let all: Vec<_> = runner.tasks.values().map(|task| (task.role, task.state.clone())).collect();
+    let mut due = Vec::new();
+    for (name, task) in &mut runner.tasks {
+        let waits = matches!(task.next, Step::Wait);
+        if waits && task.role.may_start(all.iter().map(|(role, state)| (*role, state))) {
+            task.state.push(now, TaskEventKind::Setup);
+            due.push((name.clone(), START + task.fate.start_takes));
         }
     }
-    evals.dedup();
-    let mut queue = Vec::new();
-    for key in evals {
-        let eval = state.new_eval(&key, Trigger::AllocFailure);
-        queue.push(eval.id.clone());
-        state.put_eval(&mut write, eval);
-    }
-    state.tables.nodes = write.index;
-    state.commit(write, false);
-    queue.iter().for_each(|eval| scheduler::enqueue(state, eval));
-    known.iter().for_each(|id| deployments::observe(state, id, new_health.contains(id)));
-    if ended {
-        scheduler::unblock(state);
-    }
-}
-
-/// Whether what was stopped had begun, and ended before its kill timeout. Then the watch over its health says that it
-/// was not healthy.
-fn quick(runner: &Runner) -> bool {
-    runner.tasks.values().all(|task| task.fate.obeys.is_some() && task.state.started_at.is_some())
-}
-
-/// The node is cut off: what runs there is no longer heard of.
-pub(crate) fn forget_sync(state: &mut State, node: &str) {
-    if let Some(node) = state.nodes.iter_mut().find(|other| other.id == node) {
-        node.sync_at = None;
-    }
-}
-
-/// The node is back: what is no longer wanted there ends, and the servers hear of the rest.
-pub(crate) fn reconnect(state: &mut State, node: &str) {
-    let here = state.runners.iter().filter(|(_, runner)| runner.node == node);
-    let here: Vec<_> = here.map(|(id, _)| id.clone()).collect();
-    for id in here {
-        if state.allocs.get(&id).is_none_or(|alloc| !alloc.wanted) {
-            stop(state, &id);
-        } else {
-            // Steps that were due in the meantime did not happen.
-            let tasks = state.runners.get(&id).map(|runner| runner.tasks.keys().cloned().collect::<Vec<_>>());
-            for name in tasks.into_iter().flatten() {
-                let next = state.runners.get(&id).and_then(|runner| runner.tasks.get(&name)).map(|task| task.next);
-                if let Some(step) = next.filter(|step| !matches!(step, Step::Nothing)) {
-                    schedule(state, &id, &name, step, START);
-                }
-            }
-            mark(state, &id, true);
-        }
+    for (name, takes) in due {
+        schedule(state, id, &name, Step::Start, takes);
     }
 }

@@ -6,18 +6,18 @@ use std::{
 };
 
 use super::{
-    deployments,
+    deployments, health,
     objects::{
         Alloc, ClientStatus, Deployment, DeploymentStatus, Eval, EvalStatus, GroupState, Metric, RescheduleEvent,
         Trigger,
     },
     placement::{Place, Usage, allows},
-    reconcile::{Decision, Placement, Replaces, Situation, UPDATED, reconcile},
-    runner,
-    state::{State, Timer, Write},
+    reconcile::{Decision, Desired, MIGRATED, Placement, Replaces, Situation, UPDATED, reconcile},
+    runner, services,
+    state::{NodeState, State, Timer, Write},
     write::same_content,
 };
-use crate::job::{DesiredUpdates, Job, JobKey, JobStatus, Spec};
+use crate::job::{DesiredUpdates, Group, Job, JobKey, JobStatus, Spec};
 
 /// How long an evaluation waits for a scheduler.
 const DEQUEUE: Duration = Duration::from_millis(4);
@@ -53,8 +53,14 @@ pub(crate) fn plan(state: &State, key: &JobKey, job: Option<&Job>, eval: &str) -
         let node = state.node(&alloc.node);
         node.zip(group).is_some_and(|(node, (spec, group))| allows(node, spec, group))
     };
+    let nodes = |group: &Group| {
+        let spec = job.map(|job| &job.spec);
+        let may = |node: &&NodeState| node.up && spec.is_some_and(|spec| allows(node, spec, group));
+        state.nodes.iter().filter(may).map(|node| node.id.as_str()).collect()
+    };
     let situation = Situation {
         may_stay: &may_stay,
+        nodes: &nodes,
         job,
         allocs: state.allocs_of(key).collect(),
         deployment: state.latest_deployment(key),
@@ -63,17 +69,13 @@ pub(crate) fn plan(state: &State, key: &JobKey, job: Option<&Job>, eval: &str) -
         now: state.now,
     };
     let mut decision = reconcile(&situation);
-    let mut plan = Plan {
-        placed: Vec::new(),
-        failed: BTreeMap::new(),
-        queued: decision.updates.keys().map(|group| (group.clone(), 0)).collect(),
-        decision: Decision::default(),
-    };
+    let mut plan =
+        Plan { placed: Vec::new(), failed: BTreeMap::new(), queued: queued(&decision), decision: Decision::default() };
     if let Some(job) = job {
         let spec = &job.spec;
         // What stops in this plan, or is replaced by it, makes room in it.
         let replaced = decision.placements.iter().filter_map(|placement| match &placement.replaces {
-            Replaces::Updated(alloc) => Some(alloc.as_str()),
+            Replaces::Updated(alloc) | Replaces::Migrated(alloc) => Some(alloc.as_str()),
             _ => None,
         });
         let leaving: BTreeSet<_> = decision.stops.iter().map(|stop| stop.alloc.as_str()).chain(replaced).collect();
@@ -86,6 +88,13 @@ pub(crate) fn plan(state: &State, key: &JobKey, job: Option<&Job>, eval: &str) -
     }
     plan.decision = decision;
     plan
+}
+
+/// Nothing is queued yet: of all groups, or of those that have something to be placed.
+fn queued(decision: &Decision) -> BTreeMap<String, u64> {
+    let placed: BTreeSet<_> = decision.placements.iter().map(|placement| &placement.group).collect();
+    let groups = decision.updates.keys().filter(|group| placed.is_empty() || placed.contains(group));
+    groups.map(|group| (group.clone(), 0)).collect()
 }
 
 /// What registering a job would do.
@@ -117,6 +126,7 @@ pub(crate) fn dry_run(state: &mut State, key: &JobKey, spec: &Spec) -> DryRun {
             job_modify_index: next,
             submit_time: state.now.0,
             token: String::new(),
+            tag: None,
         },
     };
     let Plan { decision, failed, .. } = plan(state, key, Some(&job), "");
@@ -131,7 +141,7 @@ pub(crate) fn dry_run(state: &mut State, key: &JobKey, spec: &Spec) -> DryRun {
 impl Plan {
     fn find(&mut self, state: &State, spec: &Spec, placement: Placement, usage: &mut Usage) {
         let Some(group) = spec.view.group(&placement.group) else { return };
-        match usage.place(&state.nodes, spec, group) {
+        match usage.place(&state.nodes, spec, group, placement.node.as_deref()) {
             Ok(place) => self.placed.push((placement, place)),
             Err(metric) => {
                 *self.queued.entry(placement.group.clone()).or_default() += 1;
@@ -341,6 +351,7 @@ fn apply(state: &mut State, plan: Plan, eval: &Eval, job: Option<&Job>) {
         let mut alloc = new_alloc(state, &placement, place, job, eval);
         let in_rollout = alloc.job.spec.view.group(&alloc.group).is_some_and(|group| group.rollout().is_some());
         alloc.deployment = part_of.clone().filter(|_| in_rollout);
+        alloc.canary = placement.canary;
         alloc.alloc_modify_index = write.index;
         if let Some(previous) = replaced(&placement.replaces).and_then(|id| state.allocs.get(id)).cloned() {
             stopped.extend(replace(state, &mut write, &placement.replaces, previous, &mut alloc));
@@ -355,7 +366,12 @@ fn apply(state: &mut State, plan: Plan, eval: &Eval, job: Option<&Job>) {
     state.commit(write, false);
     started.iter().for_each(|id| runner::start(state, id));
     stopped.iter().for_each(|id| runner::stop(state, id));
-    decision.in_place.iter().for_each(|id| runner::watch_health(state, id));
+    for id in &decision.in_place {
+        health::watch_health(state, id);
+        services::refresh(state, id);
+    }
+    let lost = decision.stops.iter().filter(|stop| stop.lost);
+    lost.for_each(|stop| services::refresh(state, &stop.alloc));
 }
 
 /// A plan is written to its evaluation, but says nothing of it yet.
@@ -375,7 +391,11 @@ fn mark_stable(state: &mut State, write: &mut Write, key: &JobKey) {
 fn replaced(replaces: &Replaces) -> Option<&String> {
     match replaces {
         Replaces::Nothing => None,
-        Replaces::Updated(alloc) | Replaces::Failed(alloc, _) | Replaces::Lost(alloc) => Some(alloc),
+        Replaces::Updated(alloc)
+        | Replaces::Failed(alloc, _)
+        | Replaces::Lost(alloc)
+        | Replaces::Dead(alloc)
+        | Replaces::Migrated(alloc) => Some(alloc),
     }
 }
 
@@ -390,10 +410,10 @@ fn replace(
     previous.next = Some(alloc.id.clone());
     alloc.previous = Some(previous.id.clone());
     touch_previous(state, write, &previous);
-    let stop = matches!(replaces, Replaces::Updated(_));
+    let stop = matches!(replaces, Replaces::Updated(_) | Replaces::Migrated(_));
     if stop {
         previous.wanted = false;
-        previous.desired_description = UPDATED;
+        previous.desired_description = if previous.must_migrate { MIGRATED } else { UPDATED };
         previous.alloc_modify_index = write.index;
     }
     if let Replaces::Failed(_, delay) = replaces {
@@ -428,8 +448,11 @@ fn new_alloc(state: &mut State, placement: &Placement, place: Place, job: std::s
         client_description: "",
         tasks: None,
         deployment: None,
+        canary: false,
         health: None,
         may_reschedule: false,
+        must_reschedule: false,
+        must_migrate: false,
         followup: None,
         next: None,
         previous: None,
@@ -444,21 +467,35 @@ fn new_alloc(state: &mut State, placement: &Placement, place: Place, job: std::s
     }
 }
 
-fn new_deployment(state: &mut State, job: &Job, groups: &BTreeMap<String, u64>) -> Deployment {
-    let group = |name: &String, desired: u64| {
+fn new_deployment(state: &mut State, job: &Job, groups: &BTreeMap<String, Desired>) -> Deployment {
+    let group = |name: &String, desired: &Desired| {
         let update = job.spec.view.group(name).and_then(|group| group.rollout());
         let progress_deadline = update.map_or(Duration::ZERO, |update| update.progress_deadline);
-        GroupState { desired, placed: 0, healthy: 0, unhealthy: 0, progress_deadline, progress_by: None }
+        GroupState {
+            desired: desired.total,
+            placed: 0,
+            healthy: 0,
+            unhealthy: 0,
+            progress_deadline,
+            progress_by: None,
+            desired_canaries: desired.canaries,
+            canaries: Vec::new(),
+            promoted: false,
+            auto_promote: update.is_some_and(|update| update.auto_promote),
+            auto_revert: update.is_some_and(|update| update.auto_revert),
+        }
     };
     Deployment {
         id: state.new_id(),
         job: job.key(),
         job_version: job.version,
-        job_modify_index: job.job_modify_index,
+        job_modify_index: job.modify_index,
+        job_spec_modify_index: job.job_modify_index,
         job_create_index: job.create_index,
         priority: job.spec.view.priority,
         status: DeploymentStatus::Running,
-        groups: groups.iter().map(|(name, desired)| (name.clone(), group(name, *desired))).collect(),
+        rollback: None,
+        groups: groups.iter().map(|(name, desired)| (name.clone(), group(name, desired))).collect(),
         create_index: 0,
         modify_index: 0,
         create_time: state.now,

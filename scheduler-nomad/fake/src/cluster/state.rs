@@ -10,13 +10,17 @@ use serde_json::{Value, json};
 
 use super::{
     events::{Event, EventBuffer, Topic},
-    objects::{Alloc, ClientStatus, Deployment, Eval, EvalStatus, Trigger},
+    objects::{Alloc, Deployment, Eval, EvalStatus, Trigger},
+    output::Output,
     render,
     runner::Runner,
+    services::Registration,
+    summary::Summary,
+    variables::{Place, Variable},
 };
 use crate::{
     Access, Options,
-    job::{Job, JobKey, JobStatus, Submission},
+    job::{Job, JobKey, Submission},
     time::Time,
 };
 
@@ -37,6 +41,11 @@ pub(crate) struct State {
     pub(crate) namespaces: BTreeMap<String, Namespace>,
     /// What the clients do, by allocation. It outlives a purge.
     pub(crate) runners: BTreeMap<String, Runner>,
+    /// What they have written, until it is purged.
+    pub(crate) outputs: BTreeMap<String, Output>,
+    pub(crate) variables: BTreeMap<Place, Variable>,
+    /// By their IDs.
+    pub(crate) services: BTreeMap<String, Registration>,
     pub(crate) events: EventBuffer,
     pub(crate) acl: bool,
     pub(crate) tokens: Vec<Token>,
@@ -55,6 +64,8 @@ pub(crate) struct Tables {
     pub(crate) allocs: u64,
     pub(crate) nodes: u64,
     pub(crate) namespaces: u64,
+    pub(crate) variables: u64,
+    pub(crate) services: u64,
 }
 
 /// A job with what belongs to it.
@@ -62,38 +73,48 @@ pub(crate) struct Tables {
 pub(crate) struct Entry {
     /// Newest first, never empty.
     versions: Vec<Job>,
+    /// The version that the job is. Only the stable flag makes it another one than the newest.
+    current: u64,
     pub(crate) submissions: BTreeMap<u64, Submission>,
     pub(crate) summary: Summary,
     /// Newest first, by group.
     pub(crate) scaling: BTreeMap<String, Vec<Value>>,
     /// What the last evaluation could not place.
-    queued: BTreeMap<String, u64>,
+    pub(super) queued: BTreeMap<String, u64>,
 }
 
 impl Entry {
     pub(crate) fn current(&self) -> Option<&Job> {
-        self.versions.first()
+        self.version(self.current)
+    }
+
+    pub(crate) fn version(&self, version: u64) -> Option<&Job> {
+        self.versions.iter().find(|job| job.version == version)
+    }
+
+    /// Forgets the oldest versions, but not those with a tag, and not the one that just lost its tag.
+    pub(crate) fn prune(&mut self, untagged: Option<u64>) {
+        let mut kept = usize::from(untagged.is_some());
+        self.versions.retain(|job| {
+            let stays = job.tag.is_some() || untagged == Some(job.version);
+            kept += usize::from(!stays);
+            stays || kept <= VERSIONS
+        });
+    }
+
+    pub(crate) fn select(&mut self, version: u64) {
+        self.current = version;
+    }
+
+    pub(crate) fn change_version(&mut self, version: u64, change: impl FnOnce(&mut Job)) {
+        if let Some(job) = self.versions.iter_mut().find(|job| job.version == version) {
+            change(job);
+        }
     }
 
     pub(crate) fn versions(&self) -> &[Job] {
         &self.versions
     }
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Summary {
-    pub(crate) groups: BTreeMap<String, Counts>,
-    pub(crate) modify_index: u64,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) queued: u64,
-    pub(crate) starting: u64,
-    pub(crate) running: u64,
-    pub(crate) complete: u64,
-    pub(crate) failed: u64,
-    pub(crate) lost: u64,
 }
 
 #[derive(Debug)]
@@ -103,6 +124,7 @@ pub(crate) struct NodeState {
     pub(crate) cpu: i64,
     pub(crate) memory_mb: i64,
     pub(crate) disk_mb: i64,
+    pub(crate) meta: BTreeMap<String, String>,
     pub(crate) up: bool,
     pub(crate) create_index: u64,
     pub(crate) modify_index: u64,
@@ -143,6 +165,11 @@ pub(crate) enum Timer {
     Watch(String),
     Fail(String),
     ProgressDeadline(String),
+    /// The clock launches a periodic job, if it is still at this version.
+    Launch {
+        job: JobKey,
+        version: u64,
+    },
 }
 
 /// One write, while it is being made.
@@ -159,7 +186,17 @@ pub(crate) struct Write {
 impl State {
     pub(crate) fn new(options: &Options, now: Time) -> Self {
         // Indexes begin above those that a server uses for itself.
-        let tables = Tables { jobs: 1, summaries: 1, evals: 1, deployments: 1, allocs: 1, nodes: 10, namespaces: 1 };
+        let tables = Tables {
+            jobs: 1,
+            summaries: 1,
+            evals: 1,
+            deployments: 1,
+            allocs: 1,
+            nodes: 10,
+            namespaces: 1,
+            variables: 1,
+            services: 1,
+        };
         let mut state = Self {
             started: now,
             now,
@@ -172,6 +209,9 @@ impl State {
             nodes: Vec::new(),
             namespaces: BTreeMap::new(),
             runners: BTreeMap::new(),
+            outputs: BTreeMap::new(),
+            variables: BTreeMap::new(),
+            services: BTreeMap::new(),
             events: EventBuffer::new(options.event_buffer),
             acl: options.acl,
             tokens: Vec::new(),
@@ -194,6 +234,7 @@ impl State {
                 cpu: node.cpu.into(),
                 memory_mb: node.memory_mb.into(),
                 disk_mb: node.disk_mb.into(),
+                meta: node.meta.clone(),
                 up: true,
                 create_index: 10,
                 modify_index: 10,
@@ -265,8 +306,14 @@ impl State {
     /// Ends a write: statuses and counts that follow from it are brought up to date, and its events are published, in
     /// one line, or in one each.
     pub(crate) fn commit(&mut self, mut write: Write, lines_of_their_own: bool) {
-        for key in std::mem::take(&mut write.jobs) {
-            self.refresh(&key, &mut write);
+        let jobs = std::mem::take(&mut write.jobs);
+        for key in &jobs {
+            self.refresh(key, &mut write);
+        }
+        let parents = jobs.iter().filter_map(|key| Some((key.0.clone(), self.job(key)?.spec.view.parent_id.clone())));
+        let parents: BTreeSet<_> = parents.chain(jobs.iter().cloned()).collect();
+        for key in &parents {
+            self.refresh_parent(key, &mut write);
         }
         let mut events = std::mem::take(&mut write.gone);
         for (topic, key) in &write.touched {
@@ -312,6 +359,7 @@ impl State {
         let key = job.key();
         let entry = self.jobs.entry(key.clone()).or_insert_with(|| Entry {
             versions: Vec::new(),
+            current: 0,
             submissions: BTreeMap::new(),
             summary: Summary::default(),
             scaling: BTreeMap::new(),
@@ -320,8 +368,12 @@ impl State {
         if let Some(submission) = submission {
             entry.submissions.insert(job.version, submission);
         }
+        entry.current = job.version;
+        // One that was gone back to by its stable flag may be followed by a version that was there before.
+        entry.versions.retain(|other| other.version != job.version);
         entry.versions.insert(0, job);
-        entry.versions.truncate(VERSIONS);
+        entry.versions.sort_by_key(|job| std::cmp::Reverse(job.version));
+        entry.prune(None);
         self.tables.jobs = write.index;
         write.touch(Topic::Job, job_event_key(&key));
         write.jobs.insert(key);
@@ -329,9 +381,11 @@ impl State {
 
     /// Changes the current version of a job in a way that makes no new one.
     pub(crate) fn touch_job(&mut self, write: &mut Write, key: &JobKey, change: impl FnOnce(&mut Job)) {
-        if let Some(job) = self.jobs.get_mut(key).and_then(|entry| entry.versions.first_mut()) {
-            change(job);
-            job.modify_index = write.index;
+        if let Some(entry) = self.jobs.get_mut(key) {
+            entry.change_version(entry.current, |job| {
+                change(job);
+                job.modify_index = write.index;
+            });
             self.tables.jobs = write.index;
             write.touch(Topic::Job, job_event_key(key));
         }
@@ -345,6 +399,8 @@ impl State {
             write.gone.push(Event::new(Topic::Job, write.kind, write.index, &key.1, &key.0, None, payload));
         }
         self.allocs.retain(|_, alloc| alloc.job.key() != *key);
+        let allocs = &self.allocs;
+        self.outputs.retain(|id, _| allocs.contains_key(id));
         self.deployments.retain(|_, deployment| deployment.job != *key);
         let index = write.index;
         self.tables = Tables { jobs: index, summaries: index, allocs: index, deployments: index, ..self.tables };
@@ -398,6 +454,7 @@ impl State {
         Eval {
             id: self.new_id(),
             job: job.clone(),
+            kind: self.job(job).map_or_else(|| "service".to_owned(), |job| job.spec.view.kind.clone()),
             priority: self.job(job).map_or(50, |job| job.spec.view.priority),
             trigger,
             status: EvalStatus::Pending,
@@ -418,48 +475,6 @@ impl State {
             modify_index: 0,
             create_time: self.now,
             modify_time: self.now,
-        }
-    }
-
-    /// The status of a job and its summary follow from its allocations, its deployment and its evaluations.
-    fn refresh(&mut self, key: &JobKey, write: &mut Write) {
-        let Some(job) = self.job(key) else { return };
-        let mut groups: BTreeMap<_, Counts> =
-            job.spec.view.groups.iter().map(|group| (group.name.clone(), Counts::default())).collect();
-        let mut runs = false;
-        for alloc in self.allocs_of(key) {
-            let counts = groups.entry(alloc.group.clone()).or_default();
-            match alloc.status {
-                ClientStatus::Pending => counts.starting += 1,
-                ClientStatus::Running => counts.running += 1,
-                ClientStatus::Complete => counts.complete += 1,
-                ClientStatus::Failed => counts.failed += 1,
-                ClientStatus::Lost => counts.lost += 1,
-            }
-            runs |= !alloc.is_terminal();
-        }
-        runs |= self.latest_deployment(key).is_some_and(Deployment::is_active);
-        let mut evals = self.evals.values().filter(|eval| eval.job == *key && eval.create_index >= job.create_index);
-        let status = if runs {
-            JobStatus::Running
-        } else if evals.any(|eval| !eval.status.is_terminal()) {
-            JobStatus::Pending
-        } else {
-            JobStatus::Dead
-        };
-        let changed = job.status != status;
-        let Some(entry) = self.jobs.get_mut(key) else { return };
-        for (group, count) in &entry.queued {
-            if let Some(counts) = groups.get_mut(group) {
-                counts.queued = *count;
-            }
-        }
-        if entry.summary.groups != groups || entry.summary.modify_index == 0 {
-            entry.summary = Summary { groups, modify_index: write.index };
-            self.tables.summaries = write.index;
-        }
-        if changed {
-            self.touch_job(write, key, |job| job.status = status);
         }
     }
 

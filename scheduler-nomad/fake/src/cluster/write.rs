@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{
-    objects::{Deployment, Trigger},
+    objects::{Alloc, ClientStatus, Deployment, Trigger},
+    reconcile::is_replaceable,
     runner, scheduler,
     state::{Namespace, State},
 };
@@ -95,6 +96,9 @@ impl State {
             let (old, new) = (&old.spec.view.kind, &spec.view.kind);
             return Err(Refusal::new(500, format!("cannot update job from type {old:?} to {new:?}")));
         }
+        if existing.as_ref().is_some_and(|old| old.spec.view.periodic.is_some()) && spec.view.periodic.is_none() {
+            return Err(Refusal::new(500, "cannot update periodic job to being non-periodic"));
+        }
         if let Some(what) = unsimulated(&spec) {
             return Err(Refusal::unrecorded(what));
         }
@@ -111,7 +115,9 @@ impl State {
         let mut write = self.begin("JobRegistered");
         let mut eval = self.new_eval(&key, Trigger::JobRegister);
         eval.priority = spec.view.priority;
+        eval.kind.clone_from(&spec.view.kind);
         if changed {
+            name_policies(self, existing.as_ref(), &mut spec, write.index);
             let stop = spec.view.stop;
             let job = Job {
                 spec: spec.into(),
@@ -124,9 +130,20 @@ impl State {
                 job_modify_index: write.index,
                 submit_time: self.now.0,
                 token: token.to_owned(),
+                tag: None,
             };
             eval.job_modify_index = Some(write.index);
             self.put_job(&mut write, job, submission);
+        }
+        if self.job(&key).is_some_and(Job::is_parent) {
+            // It is its children that are evaluated.
+            let index = write.index;
+            self.commit(write, true);
+            if changed {
+                self.track(&key);
+            }
+            let warnings = warnings_text(&warnings);
+            return Ok(Receipt { eval: String::new(), eval_index: 0, job_modify_index: index, index, warnings });
         }
         let receipt = Receipt {
             eval: eval.id.clone(),
@@ -145,10 +162,13 @@ impl State {
     /// Stops a job, and removes it if asked to. One that is not there is no error.
     pub(crate) fn deregister(&mut self, key: &JobKey, purge: bool) -> Receipt {
         let Some(job) = self.job(key).cloned() else { return Receipt::default() };
+        let parent = job.is_parent();
         let mut write = self.begin("JobDeregistered");
         let index = write.index;
         let mut eval = self.new_eval(key, Trigger::JobDeregister);
         eval.priority = job.spec.view.priority;
+        // Whatever the type of the job is.
+        "service".clone_into(&mut eval.kind);
         eval.job_modify_index = Some(index);
         let mut orphans = Vec::new();
         if purge {
@@ -162,9 +182,15 @@ impl State {
                 modify_index: index,
                 job_modify_index: index,
                 submit_time: self.now.0,
+                tag: None,
                 ..job
             };
             self.put_job(&mut write, stopped, submission);
+        }
+        if parent {
+            self.commit(write, true);
+            let (eval, warnings) = (String::new(), String::new());
+            return Receipt { eval, eval_index: index, job_modify_index: index, index, warnings };
         }
         let id = eval.id.clone();
         self.put_eval(&mut write, eval);
@@ -175,14 +201,25 @@ impl State {
     }
 
     /// Makes an evaluation of a job.
-    pub(crate) fn force_evaluation(&mut self, key: &JobKey) -> Result<Receipt, Refusal> {
+    /// With `replace`, what has failed and may be replaced at all is replaced at once.
+    pub(crate) fn force_evaluation(&mut self, key: &JobKey, replace: bool) -> Result<Receipt, Refusal> {
         let Some(job) = self.job(key) else { return Err(Refusal::new(500, "job not found")) };
+        if job.is_parent() {
+            let kind = if job.spec.view.periodic.is_some() { "periodic" } else { "parameterized" };
+            return Err(Refusal::new(500, format!("can't evaluate {kind} job")));
+        }
         let modify_index = job.modify_index;
         let mut write = self.begin("EvaluationUpdated");
         let mut eval = self.new_eval(key, Trigger::JobRegister);
         eval.job_modify_index = Some(modify_index);
         let (id, index) = (eval.id.clone(), write.index);
         self.put_eval(&mut write, eval);
+        let failed = self.allocs_of(key).filter(|alloc| replace && alloc.next.is_none() && is_due(alloc));
+        let failed: Vec<_> = failed.cloned().collect();
+        for mut alloc in failed {
+            alloc.must_reschedule = true;
+            self.put_alloc(&mut write, alloc);
+        }
         self.commit(write, false);
         scheduler::enqueue(self, &id);
         Ok(Receipt { eval: id, eval_index: index, job_modify_index: modify_index, index, warnings: String::new() })
@@ -214,6 +251,14 @@ impl State {
                     "Enforcing job modify index {index}: job exists with conflicting job modify index: {current}"
                 );
                 return Err(Refusal::new(500, text));
+            }
+            if job.spec.view.kind.starts_with("sys") && count > 1 {
+                let text = format!("jobs of type {:?} can only be scaled between 0 and 1", job.spec.view.kind);
+                return Err(Refusal::new(400, text));
+            }
+            let policy = job.spec.view.group(&group).and_then(|group| group.scaling.as_ref());
+            if let Some(text) = policy.and_then(|policy| policy.refuses(count)) {
+                return Err(Refusal::new(400, text));
             }
             if count > MAX_COUNT {
                 let text = format!("total count was greater than configured job_max_count: {count} > {MAX_COUNT}");
@@ -253,10 +298,16 @@ impl State {
             modify_index: job_index,
             job_modify_index: job_index,
             submit_time: self.now.0,
+            tag: None,
             ..job
         };
+        let parent = scaled.is_parent();
         self.put_job(&mut write, scaled, submission);
         self.commit(write, false);
+        if parent {
+            self.track(key);
+            return Receipt { job_modify_index: job_index, ..Receipt::default() };
+        }
         let mut write = self.begin("EvaluationUpdated");
         let mut eval = self.new_eval(key, Trigger::JobScaling);
         eval.job_modify_index = Some(job_index);
@@ -319,6 +370,11 @@ impl State {
     }
 }
 
+/// It has failed, and its policy allows another one.
+fn is_due(alloc: &Alloc) -> bool {
+    alloc.status == ClientStatus::Failed && is_replaceable(alloc)
+}
+
 fn warnings_text(warnings: &[String]) -> String {
     match warnings {
         [] => String::new(),
@@ -346,7 +402,37 @@ fn keep(submission: Option<Value>) -> (Option<Submission>, Option<String>) {
 /// Whether two submissions say the same. Whether the job runs is not part of that.
 pub(crate) fn same_content(one: &Spec, other: &Spec) -> bool {
     let keys = one.json.keys().chain(other.json.keys()).filter(|key| *key != "Stop");
-    keys.into_iter().all(|key| one.json.get(key) == other.json.get(key))
+    keys.into_iter().all(|key| match (one.json.get(key), other.json.get(key)) {
+        (Some(one), Some(other)) if key == "TaskGroups" => nameless(one) == nameless(other),
+        (one, other) => one == other,
+    })
+}
+
+/// Groups without what the server adds to their policies of scaling.
+fn nameless(groups: &Value) -> Value {
+    let mut groups = groups.clone();
+    for policy in groups.as_array_mut().into_iter().flatten().filter_map(|group| group.get_mut("Scaling")) {
+        if let Some(policy) = policy.as_object_mut() {
+            policy.retain(|key, _| !["ID", "CreateIndex", "ModifyIndex"].contains(&key.as_str()));
+        }
+    }
+    groups
+}
+
+/// Policies of scaling have IDs. Those of a job that was there before keep theirs, and say no indexes.
+fn name_policies(state: &mut State, old: Option<&Job>, spec: &mut Spec, index: u64) {
+    let groups = |spec: &Spec| spec.json.get("TaskGroups").and_then(Value::as_array).cloned().unwrap_or_default();
+    let before = old.map(|old| groups(&old.spec)).unwrap_or_default();
+    let new = spec.json.get_mut("TaskGroups").and_then(Value::as_array_mut).into_iter().flatten();
+    for group in new.filter(|group| group["Scaling"].is_object()) {
+        let known = before.iter().find(|other| other["Name"] == group["Name"] && other["Scaling"].is_object());
+        let (id, index) = match known {
+            Some(known) => (known["Scaling"]["ID"].clone(), 0),
+            None => (json!(state.new_id()), index),
+        };
+        let policy = &mut group["Scaling"];
+        (policy["ID"], policy["CreateIndex"], policy["ModifyIndex"]) = (id, json!(index), json!(index));
+    }
 }
 
 fn preserve(old: &Spec, new: &mut Spec) {

@@ -84,6 +84,23 @@ impl Answer {
         self
     }
 
+    /// With an index, but nothing else that a read has.
+    pub(crate) fn at(mut self, index: u64) -> Self {
+        self.index = Some(index);
+        self
+    }
+
+    /// What a write answers that has removed something.
+    pub(crate) fn no_content(index: u64) -> Self {
+        Self { status: 204, ..Self::empty(index) }
+    }
+
+    /// Some writes say that they know no leader, which means nothing.
+    pub(crate) fn leader_unknown(mut self) -> Self {
+        self.leader = Leader::Unknown;
+        self
+    }
+
     /// The same from a server that knows no leader.
     pub(crate) fn without_leader(mut self) -> Self {
         if self.leader == Leader::Known {

@@ -1,13 +1,19 @@
 //! The HTTP side: connections, routes, and everything that waits.
 
 mod access;
+mod allocation;
 mod answer;
 mod filter;
+mod launch;
+mod logs;
 mod post;
 mod query;
 mod read;
 mod route;
+mod services;
 mod stream;
+mod variables;
+mod versions;
 
 use std::{convert::Infallible, sync::Arc};
 

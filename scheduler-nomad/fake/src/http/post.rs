@@ -8,7 +8,7 @@ use super::{
     query::Query,
 };
 use crate::{
-    cluster::{Refusal, ScaleRequest, State, dry_run, render, warnings_of},
+    cluster::{Refusal, ScaleRequest, State, deployments, dry_run, next_launch, render, warnings_of},
     job::{DecodeError, JobKey, Request, diff, multi_error, read_request, unsimulated},
 };
 
@@ -69,10 +69,12 @@ impl Post<'_> {
             plan.failed.iter().map(|(group, metric)| (group.clone(), render::metric(metric))).collect();
         let created = plan.blocked.as_ref().map(|eval| json!([render::eval(eval)]));
         let index = old.map_or(0, |job| job.job_modify_index);
+        let periodic = request.spec.view.periodic.as_ref();
+        let next = periodic.and_then(|periodic| next_launch(periodic, self.state.now)).map(|at| at.to_string());
         let json = json!({
             "Annotations": {"DesiredTGUpdates": updates, "PreemptedAllocs": null}, "CreatedEvals": created,
             "Diff": diff, "FailedTGAllocs": if failed.is_empty() { Value::Null } else { Value::Object(failed) },
-            "Index": index, "JobModifyIndex": index, "NextPeriodicLaunch": null, "Warnings": warnings,
+            "Index": index, "JobModifyIndex": index, "NextPeriodicLaunch": next, "Warnings": warnings,
         });
         Ok(Answer::written(index, json))
     }
@@ -112,10 +114,7 @@ impl Post<'_> {
         }
         let key = self.key(id);
         self.caller.need(Need::Write, &key.0)?;
-        if body["EvalOptions"]["ForceReschedule"] == true {
-            return Err(Refusal::unrecorded("an evaluation with ForceReschedule (it comes with a later slice)"));
-        }
-        let receipt = self.state.force_evaluation(&key)?;
+        let receipt = self.state.force_evaluation(&key, body["EvalOptions"]["ForceReschedule"] == true)?;
         Ok(Answer::receipt(&receipt, false, json!({"Warnings": ""})))
     }
 
@@ -145,30 +144,41 @@ impl Post<'_> {
         Ok(Answer::receipt(&receipt, true, json!({"Warnings": ""})))
     }
 
-    /// Writes to a part of a job that are recorded only for a job that is absent.
-    pub(crate) fn absent_only(&self, id: &str, part: &str) -> Outcome {
-        let key = self.key(id);
-        self.caller.need(Need::Write, &key.0)?;
-        let version = || self.json("").map_or(0, |body| body["JobVersion"].as_u64().unwrap_or(0));
-        let exists = self
-            .state
-            .jobs
-            .get(&key)
-            .is_some_and(|entry| part != "stable" || entry.versions().iter().any(|job| job.version == version()));
-        if exists {
-            return Err(Refusal::unrecorded(format!("/v1/job/:id/{part} in this slice")));
+    /// A write to a deployment: `<what>/<id>`.
+    pub(crate) fn deployment(&mut self, rest: &str) -> Outcome {
+        let (what, id) = rest.split_once('/').unwrap_or((rest, ""));
+        let known = ["promote", "fail", "pause", "allocation-health"].contains(&what);
+        if !known {
+            return Err(Refusal::unrecorded(format!("/v1/deployment/{what}")));
         }
-        Err(match part {
-            "revert" => Refusal::new(500, format!("job {id:?} not found")),
-            "stable" => {
-                let (namespace, version) = (&key.0, version());
-                let text = format!("job {id:?} in namespace {namespace:?} at version {version} not found");
-                Refusal::new(500, text)
+        let body = self.json("deployment request")?;
+        if body["DeploymentID"].as_str() != Some(id) {
+            return Err(Refusal::new(400, "Deployment ID does not match"));
+        }
+        // That there is none is said before the right is checked.
+        if let Some(found) = self.state.deployments.get(id) {
+            self.caller.need(Need::Write, &found.job.0)?;
+        }
+        let texts = |key: &str| -> Vec<String> {
+            let list = body[key].as_array().into_iter().flatten();
+            list.filter_map(|item| item.as_str().map(str::to_owned)).collect()
+        };
+        let changed = match what {
+            "promote" if body["All"] == true => deployments::promote(self.state, id, None),
+            "promote" => deployments::promote(self.state, id, Some(&texts("Groups"))),
+            "fail" => deployments::fail_by_hand(self.state, id),
+            "pause" => deployments::pause(self.state, id, body["Pause"] == true),
+            _ if !texts("UnhealthyAllocationIDs").is_empty() => {
+                Err(Refusal::unrecorded("allocations that are set to unhealthy"))
             }
-            "dispatch" => Refusal::new(500, "parameterized job not found"),
-            "periodic/force" => Refusal::new(500, "job not found"),
-            _ => Refusal::unrecorded(format!("/v1/job/:id/{part}")),
-        })
+            _ => deployments::set_healthy(self.state, id, &texts("HealthyAllocationIDs")),
+        }?;
+        let created = if changed.eval.is_some() { changed.index } else { 0 };
+        let json = json!({
+            "EvalID": changed.eval.unwrap_or_default(), "EvalCreateIndex": created, "Index": changed.index,
+            "DeploymentModifyIndex": changed.index, "RevertedJobVersion": changed.reverted,
+        });
+        Ok(Answer::written(changed.index, json))
     }
 
     pub(crate) fn put_namespace(&mut self, name: Option<&str>) -> Outcome {
@@ -190,7 +200,7 @@ impl Post<'_> {
         self.state.delete_namespace(name).map(Answer::empty)
     }
 
-    fn key(&self, id: &str) -> JobKey {
+    pub(super) fn key(&self, id: &str) -> JobKey {
         (self.query.namespace().to_owned(), id.to_owned())
     }
 
@@ -202,7 +212,7 @@ impl Post<'_> {
         Ok(read_request(self.body, self.query.get("namespace"))?)
     }
 
-    fn json(&self, what: &str) -> Result<Value, Refusal> {
+    pub(super) fn json(&self, what: &str) -> Result<Value, Refusal> {
         if self.body.is_empty() {
             return Err(Refusal::new(400, "Request body is empty"));
         }

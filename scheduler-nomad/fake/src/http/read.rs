@@ -36,17 +36,10 @@ impl Look<'_> {
             "summary" => self.of_job(entry, tables.summaries, "job not found", |entry, job| {
                 (entry.summary.modify_index, render::summary(job, &entry.summary))
             }),
-            "versions" if self.query.is_true("diffs") => {
-                Err(Refusal::unrecorded("the differences between versions in this slice"))
-            }
-            "versions" => self.of_job(entry, tables.jobs, "job versions not found", |entry, job| {
-                let versions: Vec<_> = entry.versions().iter().map(|job| Value::Object(job.to_json())).collect();
-                let json = json!({
-                    "Versions": versions, "Diffs": null, "Index": job.modify_index, "KnownLeader": true,
-                    "LastContact": 0, "NextToken": "",
-                });
-                (job.modify_index, json)
-            }),
+            "versions" => match entry.and_then(|entry| Some((entry, entry.current()?))) {
+                None => Ok(Answer::text(404, Some(tables.jobs), "job versions not found")),
+                Some((entry, job)) => self.versions(entry, job),
+            },
             "scale" => self.of_job(entry, state.index, "job not found", |entry, _| self.scale(&key, entry)),
             "submission" => self.submission(entry),
             "allocations" => {
@@ -67,10 +60,10 @@ impl Look<'_> {
             }
             "services" => match entry.and_then(Entry::current) {
                 None => Ok(Answer::text(404, Some(0), "job not found")),
-                Some(job) if job.spec.view.groups.iter().all(|group| group.services.is_empty()) => {
-                    Ok(Answer::json(1, json!([])))
+                Some(_) => {
+                    let all = self.registrations(|of| of.job == key.1 && of.namespace == key.0);
+                    Ok(Answer::json(tables.services, all))
                 }
-                Some(_) => Err(Refusal::unrecorded("service registrations (they come with a later slice)")),
             },
             "actions" if entry.is_none() => Err(Refusal::new(500, format!("Unknown job {id:?}"))),
             _ => Err(Refusal::unrecorded(format!("GET /v1/job/:id/{part}"))),
@@ -96,7 +89,10 @@ impl Look<'_> {
         let mut groups = serde_json::Map::new();
         let Some(job) = entry.current() else { return (0, Value::Null) };
         for group in &job.spec.view.groups {
-            let live = self.state.allocs_of(key).filter(|alloc| alloc.group == group.name && !alloc.is_terminal());
+            let live = self
+                .state
+                .allocs_of(key)
+                .filter(|alloc| alloc.group == group.name && !alloc.is_terminal() && !alloc.canary);
             let live: Vec<_> = live.collect();
             let count = |what: &dyn Fn(&Alloc) -> bool| live.iter().filter(|alloc| what(alloc)).count();
             let health = |healthy: bool| move |alloc: &Alloc| alloc.health.is_some_and(|h| h.healthy == healthy);
@@ -174,7 +170,8 @@ impl Look<'_> {
                 "ID": key.1, "Namespace": key.0, "Name": job.spec.view.name, "Type": job.spec.view.kind,
                 "NodePool": job.spec.view.node_pool, "Datacenters": taken("Datacenters"),
                 "Priority": job.spec.view.priority, "Version": job.version, "SubmitTime": job.submit_time,
-                "ModifyIndex": job.modify_index, "ParentID": "", "ChildStatuses": null, "IsPack": false,
+                "ModifyIndex": job.modify_index, "ParentID": job.spec.view.parent_id,
+                "ChildStatuses": job.is_parent().then(|| self.child_statuses(key)), "IsPack": false,
                 "Stop": job.stop, "Status": job.status.text(), "Allocs": if allocs.is_empty() { Value::Null } else { json!(allocs) },
                 "GroupCountSum": job.spec.view.groups.iter().map(|group| group.count).sum::<i64>(),
                 "LatestDeployment": deployment.map(deployment_status),
@@ -182,6 +179,10 @@ impl Look<'_> {
         }
         statuses.sort_by_key(|(modified, _)| std::cmp::Reverse(*modified));
         Ok(Answer::json(index, statuses.into_iter().map(|(_, status)| status).collect::<Vec<_>>()))
+    }
+
+    fn child_statuses(&self, key: &JobKey) -> Vec<&'static str> {
+        self.state.child_jobs(key).map(|child| child.status.text()).collect()
     }
 
     pub(crate) fn evaluations(&self, count: bool) -> Outcome {
@@ -257,18 +258,14 @@ impl Look<'_> {
         })
     }
 
-    /// The service registrations of an allocation. There are none yet.
+    /// The service registrations of an allocation.
     pub(crate) fn allocation_services(&self, id: &str) -> Outcome {
         let Some(alloc) = self.state.allocs.get(id) else {
             self.caller.need(Need::Read, self.query.namespace())?;
             return Ok(Answer::text(404, Some(0), "allocation not found"));
         };
         self.caller.need(Need::Read, &alloc.job.spec.view.namespace)?;
-        let group = alloc.job.spec.view.group(&alloc.group);
-        if group.is_some_and(|group| !group.services.is_empty()) {
-            return Err(Refusal::unrecorded("service registrations (they come with a later slice)"));
-        }
-        Ok(Answer::json(1, json!([])))
+        Ok(Answer::json(self.state.tables.services, self.registrations(|of| of.alloc == id)))
     }
 
     pub(crate) fn deployment(&self, id: &str) -> Outcome {
@@ -311,7 +308,7 @@ impl Look<'_> {
         })
     }
 
-    fn filter(&self) -> Result<Option<Filter>, Refusal> {
+    pub(super) fn filter(&self) -> Result<Option<Filter>, Refusal> {
         self.query.get("filter").filter(|filter| !filter.is_empty()).map(Filter::parse).transpose()
     }
 
@@ -359,7 +356,8 @@ impl Look<'_> {
 }
 
 fn alloc_status(alloc: &Alloc) -> Value {
-    let health = alloc.health.map(|health| json!({"Canary": false, "Healthy": health.healthy}));
+    let healthy = alloc.health.map(|health| health.healthy);
+    let health = (alloc.canary || healthy.is_some()).then(|| json!({"Canary": alloc.canary, "Healthy": healthy}));
     json!({
         "ID": alloc.id, "Group": alloc.group, "ClientStatus": alloc.status.text(), "NodeID": alloc.node,
         "DeploymentStatus": health, "JobVersion": alloc.job.version,
@@ -370,9 +368,9 @@ fn alloc_status(alloc: &Alloc) -> Value {
 fn deployment_status(deployment: &Deployment) -> Value {
     json!({
         "ID": deployment.id, "IsActive": deployment.is_active(), "JobVersion": deployment.job_version,
-        "Status": deployment.status.text(), "StatusDescription": deployment.status.description(),
-        // Where there are no canaries at all, an active deployment says this.
-        "AllAutoPromote": deployment.is_active(), "RequiresPromotion": false,
+        "Status": deployment.status.text(), "StatusDescription": deployment.description(),
+        // Where there are no canaries at all, this holds as well.
+        "AllAutoPromote": deployment.promotes_itself(), "RequiresPromotion": deployment.awaits_promotion(),
     })
 }
 

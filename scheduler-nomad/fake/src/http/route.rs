@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{
     access::{Caller, Need},
     answer::{Answer, Body},
+    logs,
     post::Post,
     query::{Query, decode},
     read::Look,
@@ -44,7 +45,7 @@ const JOB_PARTS: [&str; 18] = [
     "/tag",
 ];
 /// Endpoints that a real agent has and this one does not.
-const UNRECORDED: [&str; 14] = [
+const UNRECORDED: [&str; 12] = [
     "acl",
     "client",
     "jobs/parse",
@@ -54,9 +55,7 @@ const UNRECORDED: [&str; 14] = [
     "recommendation",
     "scaling",
     "search",
-    "service",
     "system",
-    "var",
     "volume",
     "node/pool",
 ];
@@ -91,6 +90,12 @@ pub(crate) async fn handle(hub: Arc<Hub>, request: Request<Incoming>) -> Respons
     };
     if !raw.starts_with("/v1/") || encoded_slash(raw) {
         return Answer::nothing().into_response();
+    }
+    if let Some(id) = asked.path.strip_prefix("client/fs/logs/").filter(|_| asked.method == Method::GET) {
+        return match logs::open(&hub, id, &asked.query, &asked.headers) {
+            Ok(response) => response,
+            Err(refusal) => Answer::from(refusal).into_response(),
+        };
     }
     if asked.path == "event/stream" {
         return match stream::open(&hub, &asked.method, &asked.query, &asked.headers) {
@@ -177,7 +182,8 @@ fn is_write(asked: &Asked) -> bool {
     let read_only_part = job.is_some_and(|part| {
         ["summary", "allocations", "evaluations", "deployments", "deployment", "versions"].contains(&part)
     });
-    writes && !read_only_part && asked.path != "jobs/statuses"
+    let restarts = asked.path.starts_with("client/allocation/") && asked.path.ends_with("/restart");
+    (writes && !read_only_part && asked.path != "jobs/statuses") || restarts
 }
 
 /// The ID of a job, and what is asked of it.
@@ -207,9 +213,16 @@ fn dispatch_write(state: &mut State, asked: &Asked) -> Result<Answer, Refusal> {
             ("evaluate", false) => post.evaluate(id),
             ("scale", false) => post.scale(id),
             ("scale" | "plan" | "evaluate" | "revert" | "stable", true) => wrong_method(),
-            ("tag", _) => version_tag(&post, id, delete),
-            (part, false) => post.absent_only(id, part),
-            (part, true) => Err(Refusal::unrecorded(format!("DELETE /v1/job/:id/{part}"))),
+            ("revert", false) => post.revert(id),
+            ("stable", false) => post.stable(id),
+            ("tag", _) => post.tag(id, delete),
+            ("dispatch", false) => post.dispatch(id, false),
+            ("dispatch/payload", false) => post.dispatch(id, true),
+            ("periodic/force", false) => post.force_launch(id),
+            (part, _) => {
+                caller.need(Need::Write, asked.query.namespace())?;
+                Err(Refusal::unrecorded(format!("{} /v1/job/:id/{part}", asked.method)))
+            }
         };
     }
     let (first, rest) = path.split_once('/').unwrap_or((path, ""));
@@ -220,43 +233,25 @@ fn dispatch_write(state: &mut State, asked: &Asked) -> Result<Answer, Refusal> {
         ("namespace", "", false) => post.put_namespace(None),
         ("namespace", name, false) => post.put_namespace(Some(name)),
         ("namespace", name, true) => post.delete_namespace(name),
-        ("deployment", rest, false) => deployment_write(&post, rest),
+        ("deployment", rest, false) => post.deployment(rest),
         ("allocation", rest, false) if rest.ends_with("/stop") => {
-            caller.need(Need::Write, asked.query.namespace())?;
-            known_alloc(post.state, rest, "allocation not found")
+            post.stop_allocation(rest.strip_suffix("/stop").unwrap_or_default())
+        }
+        ("client", rest, false) if rest.starts_with("allocation/") => {
+            post.client(rest.strip_prefix("allocation/").unwrap_or_default())
         }
         ("client", _, _) => client(post.state, &caller, asked),
+        ("system", "gc", false) => {
+            caller.need(Need::Management, "")?;
+            post.state.collect();
+            Ok(Answer::text(200, None, ""))
+        }
+        ("service", rest, true) => post.delete_service(rest),
+        ("var", path, false) => post.put_variable(path),
+        ("var", path, true) => post.delete_variable(path),
         ("acl", _, _) if !post.state.acl => Err(Refusal::new(400, "ACL support disabled")),
         _ => other(&caller, path),
     }
-}
-
-/// Tags of versions are recorded in this slice only where there is no job.
-fn version_tag(post: &Post<'_>, rest: &str, delete: bool) -> Result<Answer, Refusal> {
-    let (id, tag) = rest.rsplit_once("/versions/").unwrap_or((rest, ""));
-    post.caller.need(Need::Write, post.query.namespace())?;
-    if post.state.job(&(post.query.namespace().to_owned(), id.to_owned())).is_some() {
-        return Err(Refusal::unrecorded("version tags in this slice"));
-    }
-    let text =
-        if delete { format!("tag {tag:?} not found on job {id:?}") } else { format!("job {id:?} version 0 not found") };
-    Err(Refusal::new(500, text))
-}
-
-fn deployment_write(post: &Post<'_>, rest: &str) -> Result<Answer, Refusal> {
-    let (what, id) = rest.split_once('/').unwrap_or((rest, ""));
-    match post.state.deployments.get(id) {
-        None if ["promote", "fail", "pause"].contains(&what) => Err(Refusal::new(500, "deployment not found")),
-        _ => Err(Refusal::unrecorded(format!("/v1/deployment/{what} in this slice"))),
-    }
-}
-
-fn known_alloc(state: &State, rest: &str, absent: &str) -> Result<Answer, Refusal> {
-    let id = rest.split('/').next().unwrap_or_default();
-    if state.allocs.contains_key(id) {
-        return Err(Refusal::unrecorded("this request about an allocation in this slice"));
-    }
-    Err(Refusal::new(404, absent))
 }
 
 /// Requests that a server hands on to the client of an allocation.
@@ -270,7 +265,7 @@ fn client(state: &State, caller: &Caller, asked: &Asked) -> Result<Answer, Refus
     let reads = asked.method == Method::GET && !asked.path.starts_with("client/fs/");
     let need = if reads { Need::Read } else { Need::Write };
     caller.need(need, &alloc.job.spec.view.namespace)?;
-    Err(Refusal::unrecorded("requests to the client of an allocation in this slice"))
+    Err(Refusal::unrecorded("this request to the client of an allocation"))
 }
 
 fn dispatch_read(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
@@ -282,7 +277,7 @@ fn dispatch_read(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
     }
     if path == "jobs/statuses" {
         if asked.method == Method::GET {
-            return Err(Refusal::unrecorded("GET /v1/jobs/statuses in this slice (ask with POST)"));
+            return Err(Refusal::unrecorded("GET /v1/jobs/statuses that nobody should use (ask with POST)"));
         }
         return look.statuses(&asked_jobs(asked)?);
     }
@@ -311,12 +306,14 @@ fn dispatch_read(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
         ("allocation", rest) => match rest.split_once('/') {
             None => look.allocation(rest),
             Some((id, "services")) => look.allocation_services(id),
+            Some((_, "stop")) => wrong_method(),
             Some(_) => other(&caller, path),
         },
         ("deployments", "") => look.deployments(),
         ("deployment", rest) => match rest.split_once('/') {
             None => look.deployment(rest),
             Some(("allocations", id)) => look.allocations_of(|alloc| alloc.deployment.as_deref() == Some(id)),
+            Some(("promote" | "fail" | "pause" | "allocation-health", _)) => wrong_method(),
             Some(_) => other(&caller, path),
         },
         ("nodes", "") => look.nodes(),
@@ -333,6 +330,11 @@ fn dispatch_read(state: &State, asked: &Asked) -> Result<Answer, Refusal> {
         ("acl", "token/self") if state.acl => token_self(state, asked),
         ("acl", _) if !state.acl => Err(Refusal::new(400, "ACL support disabled")),
         ("client", _) => client(state, &caller, asked),
+        ("system", "gc") => wrong_method(),
+        ("services", "") => look.services(),
+        ("service", name) if !name.is_empty() => look.service(name),
+        ("vars", "") => look.variables(),
+        ("var", path) => look.variable(path),
         _ => other(&caller, path),
     }
 }
@@ -433,5 +435,5 @@ fn other(caller: &Caller, path: &str) -> Result<Answer, Refusal> {
         return Ok(Answer::nothing());
     }
     caller.need(Need::Management, "")?;
-    Err(Refusal::unrecorded(format!("/v1/{path} in this slice")))
+    Err(Refusal::unrecorded(format!("/v1/{path}")))
 }

@@ -1,8 +1,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    fields::{JOB, MIGRATE, REQUEST, RESCHEDULE, UPDATE},
-    schema::{DecodeError, decode},
+    fields::{BATCH_RESCHEDULE, BATCH_RESTART, JOB, MIGRATE, REQUEST, RESCHEDULE, UPDATE},
+    schema::{DecodeError, Struct, decode},
     spec::Spec,
 };
 
@@ -45,7 +45,7 @@ pub(crate) fn read_request(body: &[u8], namespace: Option<&str>) -> Result<Reque
     }
     let flag = |name: &str| request.get(name) == Some(&Value::Bool(true));
     Ok(Request {
-        spec: canonical(json, namespace)?,
+        spec: canonical(json, &sent, namespace)?,
         check_index: flag("EnforceIndex").then(|| request.get("JobModifyIndex").and_then(Value::as_u64).unwrap_or(0)),
         preserve_counts: flag("PreserveCounts"),
         submission: request.get("Submission").filter(|submission| !submission.is_null()).cloned(),
@@ -60,7 +60,7 @@ fn job_key(body: &Value) -> Option<&Value> {
 }
 
 /// Defaults that depend on other fields.
-fn canonical(mut job: Map<String, Value>, namespace: Option<&str>) -> Result<Spec, DecodeError> {
+fn canonical(mut job: Map<String, Value>, sent: &Value, namespace: Option<&str>) -> Result<Spec, DecodeError> {
     let said = job.get("Namespace").and_then(Value::as_str).unwrap_or_default();
     let namespace = namespace.filter(|name| !name.is_empty()).unwrap_or(if said.is_empty() { "default" } else { said });
     let namespace = json!(namespace);
@@ -80,11 +80,32 @@ fn canonical(mut job: Map<String, Value>, namespace: Option<&str>) -> Result<Spe
     if is_empty(job.get("NodePool")) {
         job.insert("NodePool".to_owned(), json!("default"));
     }
-    let service = job.get("Type") == Some(&json!("service"));
-    for group in objects(&mut job, "TaskGroups") {
-        for (name, kind) in [("Migrate", &MIGRATE), ("ReschedulePolicy", &RESCHEDULE), ("Update", &UPDATE)] {
-            if service && group.get(name) == Some(&Value::Null) {
-                group.insert(name.to_owned(), Value::Object(decode(kind, &Value::Null, "")?));
+    let kind = job.get("Type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let batch = kind.ends_with("batch");
+    if batch {
+        no_update(&mut job);
+    }
+    let job_id = job.get("ID").cloned().unwrap_or_default();
+    let groups_sent = sent_list(sent, "TaskGroups");
+    for (position, group) in objects(&mut job, "TaskGroups").enumerate() {
+        let defaults: &[(&str, &'static Struct)] = match kind.as_str() {
+            "service" => &[("Migrate", &MIGRATE), ("ReschedulePolicy", &RESCHEDULE), ("Update", &UPDATE)],
+            "system" => &[("Update", &UPDATE)],
+            _ => &[],
+        };
+        for (name, kind) in defaults {
+            if group.get(*name) == Some(&Value::Null) {
+                group.insert((*name).to_owned(), Value::Object(decode(kind, &Value::Null, "")?));
+            }
+        }
+        let sent = groups_sent.get(position).unwrap_or(&Value::Null);
+        scale(group, sent, (&job_id, &namespace));
+        if batch {
+            let policies: [(&str, &'static Struct); 2] =
+                [("RestartPolicy", &BATCH_RESTART), ("ReschedulePolicy", &BATCH_RESCHEDULE)];
+            for (name, defaults) in policies.into_iter().filter(|(name, _)| kind == "batch" || *name == "RestartPolicy")
+            {
+                group.insert(name.to_owned(), Value::Object(decode(defaults, &sent_field(sent, name), "")?));
             }
         }
         let restart = group.get("RestartPolicy").cloned().unwrap_or_default();
@@ -94,13 +115,24 @@ fn canonical(mut job: Map<String, Value>, namespace: Option<&str>) -> Result<Spe
             }
             task.get_mut("Config").map(floats);
         }
-        let mut native = false;
+        let (mut native, mut checked) = (false, false);
         for service in objects(group, "Services") {
             service.insert("Namespace".to_owned(), namespace.clone());
-            native |= service.get("Provider") == Some(&json!("nomad"));
+            let task = service.get("TaskName").cloned().unwrap_or_default();
+            let nomad = service.get("Provider") == Some(&json!("nomad"));
+            native |= nomad;
+            for check in objects(service, "Checks") {
+                checked |= nomad;
+                if is_empty(check.get("TaskName")) {
+                    check.insert("TaskName".to_owned(), task.clone());
+                }
+            }
         }
         if native {
             inject(group, "${attr.nomad.service_discovery}", "=", "true");
+        }
+        if checked {
+            inject(group, "${attr.nomad.version}", "semver", ">= 1.4.0");
         }
         let consul = objects(group, "Services").any(|service| service.get("Provider") == Some(&json!("consul")));
         if consul {
@@ -111,6 +143,34 @@ fn canonical(mut job: Map<String, Value>, namespace: Option<&str>) -> Result<Spe
     let view = serde_json::from_value(Value::Object(job.clone()))
         .map_err(|error| DecodeError::Unrecorded(format!("a job of this form ({error})")))?;
     Ok(Spec { json: job, view })
+}
+
+/// A policy of scaling says what it is about, and how many there are when the group does not say it.
+fn scale(group: &mut Map<String, Value>, sent: &Value, (job, namespace): (&Value, &Value)) {
+    let target = json!({"Namespace": namespace, "Job": job, "Group": group.get("Name")});
+    let Some(policy) = group.get_mut("Scaling").filter(|policy| policy.is_object()) else { return };
+    policy["Target"] = target;
+    let min = policy["Min"].clone();
+    if sent_field(sent, "Count").is_null() && min.is_number() {
+        group.insert("Count".to_owned(), min);
+    }
+}
+
+/// The update block of a job that has no rollouts.
+fn no_update(job: &mut Map<String, Value>) {
+    if let Some(update) = job.get_mut("Update") {
+        update["MaxParallel"] = json!(0);
+        update["Stagger"] = json!(0);
+    }
+}
+
+fn sent_field(of: &Value, name: &str) -> Value {
+    let found = of.as_object().and_then(|of| of.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)));
+    found.map(|(_, value)| value.clone()).unwrap_or_default()
+}
+
+fn sent_list(of: &Value, name: &str) -> Vec<Value> {
+    sent_field(of, name).as_array().cloned().unwrap_or_default()
 }
 
 /// The configuration of a driver has no other numbers.

@@ -15,13 +15,15 @@ pub(crate) struct DesiredUpdates {
     pub(crate) in_place: u64,
     pub(crate) destructive: u64,
     pub(crate) reschedule_later: u64,
+    pub(crate) canary: u64,
+    pub(crate) migrate: u64,
 }
 
 impl DesiredUpdates {
     pub(crate) fn to_json(&self) -> Value {
         json!({
-            "Canary": 0, "DestructiveUpdate": self.destructive, "Disconnect": 0, "Ignore": self.ignore,
-            "InPlaceUpdate": self.in_place, "Migrate": 0, "Place": self.place, "Preemptions": 0, "Reconnect": 0,
+            "Canary": self.canary, "DestructiveUpdate": self.destructive, "Disconnect": 0, "Ignore": self.ignore,
+            "InPlaceUpdate": self.in_place, "Migrate": self.migrate, "Place": self.place, "Preemptions": 0, "Reconnect": 0,
             "RescheduleLater": self.reschedule_later, "RescheduleNow": 0, "Stop": self.stop,
         })
     }
@@ -34,6 +36,8 @@ impl DesiredUpdates {
             ("destroy", self.stop),
             ("in-place update", self.in_place),
             ("create/destroy update", self.destructive),
+            ("canary", self.canary),
+            ("migrate", self.migrate),
         ];
         let some = all.into_iter().filter(|(_, count)| *count > 0);
         Value::Object(some.map(|(name, count)| (name.to_owned(), json!(count))).collect())
@@ -76,10 +80,16 @@ fn group(
 ) -> Value {
     let none = Map::new();
     let (was, is) = (old.unwrap_or(&none), new.unwrap_or(&none));
+    // Versions are compared without saying what comes of it.
+    let updates = updates(name);
+    let annotated = updates.is_some();
     let mut fields = scalars(was, is, &["Name", "Count"]);
     if let Some(mut count) = field("Count", was.get("Count"), is.get("Count"), false) {
         let number = |group: &Map<String, Value>| group.get("Count").and_then(Value::as_i64).unwrap_or(0);
-        count["Annotations"] = json!([if number(was) < number(is) { "forces create" } else { "forces destroy" }]);
+        let annotation = json!([if number(was) < number(is) { "forces create" } else { "forces destroy" }]);
+        if annotated {
+            count["Annotations"] = annotation;
+        }
         fields.push(count);
         fields.sort_by(by_name);
     }
@@ -94,15 +104,15 @@ fn group(
     }
     let names = names_of(was, "Tasks").into_iter().chain(names_of(is, "Tasks")).collect::<BTreeSet<_>>();
     let tasks: Vec<_> =
-        names.iter().map(|name| task(name, member(was, "Tasks", name), member(is, "Tasks", name))).collect();
+        names.iter().map(|name| task(name, member(was, "Tasks", name), member(is, "Tasks", name), annotated)).collect();
     let edited = !fields.is_empty() || !objects.is_empty() || tasks.iter().any(|task| task["Type"] != "None");
     json!({
         "Type": kind_of(old.is_some(), new.is_some(), edited), "Name": name, "Fields": or_null(fields),
-        "Objects": or_null(objects), "Tasks": tasks, "Updates": updates(name).map(|updates| updates.named()),
+        "Objects": or_null(objects), "Tasks": tasks, "Updates": updates.map(|updates| updates.named()),
     })
 }
 
-fn task(name: &str, old: Option<&Map<String, Value>>, new: Option<&Map<String, Value>>) -> Value {
+fn task(name: &str, old: Option<&Map<String, Value>>, new: Option<&Map<String, Value>>, annotated: bool) -> Value {
     let none = Map::new();
     let (was, is) = (old.unwrap_or(&none), new.unwrap_or(&none));
     let mut fields = scalars(was, is, &["Name"]);
@@ -114,9 +124,16 @@ fn task(name: &str, old: Option<&Map<String, Value>>, new: Option<&Map<String, V
     if present(was, "Config") != present(is, "Config") {
         objects.push(changed_object("Config", "Edited"));
     }
-    let edited = !fields.is_empty() || !objects.is_empty();
+    if present(was, "Templates") != present(is, "Templates") {
+        objects.push(changed_object("Template", "Edited"));
+    }
+    let edited = !fields.is_empty() || !objects.is_empty() || present(was, "Lifecycle") != present(is, "Lifecycle");
     let annotations = match (old, new) {
-        (Some(old), Some(new)) if edited && destructive(old, new) => json!(["forces create/destroy update"]),
+        _ if !annotated => Value::Null,
+        // That one is said of the leader, though it is not so.
+        (Some(old), Some(new)) if edited && (destructive(old, new) || old.get("Leader") != new.get("Leader")) => {
+            json!(["forces create/destroy update"])
+        }
         (Some(_), Some(_)) if edited => json!(["forces in-place update"]),
         (None, Some(_)) => json!(["forces create"]),
         _ => Value::Null,
@@ -129,7 +146,7 @@ fn task(name: &str, old: Option<&Map<String, Value>>, new: Option<&Map<String, V
 
 /// Whether a task that changes like this has to be replaced.
 pub(super) fn destructive(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
-    let parts = ["Driver", "User", "Config", "Env", "Meta", "Resources"];
+    let parts = ["Driver", "User", "Config", "Env", "Meta", "Resources", "Templates"];
     parts.iter().any(|part| old.get(*part) != new.get(*part))
 }
 

@@ -51,8 +51,8 @@ pub(crate) static JOB: Struct = Struct {
         field("ConsulNamespace", Unrecorded, EMPTY),
         field("CreateIndex", Server, ZERO),
         field("Datacenters", Texts, Default::Texts("*")),
-        field("DispatchIdempotencyToken", Unrecorded, EMPTY),
-        field("Dispatched", Unrecorded, NO),
+        field("DispatchIdempotencyToken", Server, EMPTY),
+        field("Dispatched", Server, NO),
         field("ID", Text, EMPTY),
         field("JobModifyIndex", Server, ZERO),
         field("Meta", TextMap, Null),
@@ -62,15 +62,15 @@ pub(crate) static JOB: Struct = Struct {
         field("Namespace", Text, EMPTY),
         field("NodePool", Text, Default::Text("default")),
         field("NomadTokenID", Server, EMPTY),
-        field("ParameterizedJob", Any, Null),
-        field("ParentID", Unrecorded, EMPTY),
-        field("Payload", Unrecorded, Null),
-        field("Periodic", Any, Null),
+        field("ParameterizedJob", Object(&PARAMETERS), Null),
+        field("ParentID", Server, EMPTY),
+        field("Payload", Any, Null),
+        field("Periodic", Object(&PERIODIC), Null),
         field("Priority", Int, Default::Int(50)),
         field("Region", Text, Default::Text("global")),
         field("Reschedule", Unrecorded, Absent),
         field("Migrate", Unrecorded, Absent),
-        field("Spreads", Unrecorded, Null),
+        field("Spreads", List(&SPREAD), Null),
         field("Stable", Server, NO),
         field("Status", Server, EMPTY),
         field("StatusDescription", Server, EMPTY),
@@ -86,6 +86,27 @@ pub(crate) static JOB: Struct = Struct {
     ],
 };
 
+static PERIODIC: Struct = Struct {
+    name: "PeriodicConfig",
+    fields: &[
+        field("Enabled", Bool, Default::Bool(true)),
+        field("ProhibitOverlap", Bool, NO),
+        field("Spec", Text, EMPTY),
+        field("SpecType", Text, Default::Text("cron")),
+        field("Specs", Texts, Null),
+        field("TimeZone", Text, Default::Text("UTC")),
+    ],
+};
+
+static PARAMETERS: Struct = Struct {
+    name: "ParameterizedJobConfig",
+    fields: &[
+        field("MetaOptional", Texts, Null),
+        field("MetaRequired", Texts, Null),
+        field("Payload", Text, Default::Text("optional")),
+    ],
+};
+
 /// Every service job has it; only groups are recorded to have another one.
 static JOB_UPDATE: Struct = Struct {
     name: "UpdateStrategy",
@@ -95,10 +116,10 @@ static JOB_UPDATE: Struct = Struct {
         field("Canary", Unrecorded, ZERO),
         field("HealthCheck", Unrecorded, EMPTY),
         field("HealthyDeadline", Unrecorded, ZERO),
-        field("MaxParallel", Unrecorded, Default::Int(1)),
+        field("MaxParallel", Server, Default::Int(1)),
         field("MinHealthyTime", Unrecorded, ZERO),
         field("ProgressDeadline", Unrecorded, ZERO),
-        field("Stagger", Unrecorded, Default::Int(30 * SECOND)),
+        field("Stagger", Server, Default::Int(30 * SECOND)),
     ],
 };
 
@@ -116,6 +137,18 @@ static AFFINITY: Struct = Struct {
         field("Weight", Int, Default::Int(50)),
     ],
 };
+
+static SPREAD: Struct = Struct {
+    name: "Spread",
+    fields: &[
+        field("Attribute", Text, EMPTY),
+        field("SpreadTarget", List(&SPREAD_TARGET), Null),
+        field("Weight", Int, Default::Int(50)),
+    ],
+};
+
+static SPREAD_TARGET: Struct =
+    Struct { name: "SpreadTarget", fields: &[field("Percent", Int, ZERO), field("Value", Text, EMPTY)] };
 
 static GROUP: Struct = Struct {
     name: "TaskGroup",
@@ -135,14 +168,29 @@ static GROUP: Struct = Struct {
         field("PreventRescheduleOnLost", Unrecorded, NO),
         field("ReschedulePolicy", Object(&RESCHEDULE), Null),
         field("RestartPolicy", Object(&RESTART), Default::Object),
-        field("Scaling", Unrecorded, Null),
+        field("Scaling", Object(&SCALING), Null),
         field("Services", List(&SERVICE), Null),
         field("ShutdownDelay", Unrecorded, Null),
-        field("Spreads", Unrecorded, Null),
+        field("Spreads", List(&SPREAD), Null),
         field("StopAfterClientDisconnect", Unrecorded, Null),
         field("Tasks", List(&TASK), Null),
         field("Update", Object(&UPDATE), Null),
         field("Volumes", Unrecorded, Null),
+    ],
+};
+
+static SCALING: Struct = Struct {
+    name: "ScalingPolicy",
+    fields: &[
+        field("CreateIndex", Server, ZERO),
+        field("Enabled", Bool, Default::Bool(true)),
+        field("ID", Server, EMPTY),
+        field("Max", Int, Null),
+        field("Min", Int, Null),
+        field("ModifyIndex", Server, ZERO),
+        field("Policy", Any, Default::Object),
+        field("Target", Server, Null),
+        field("Type", Text, Default::Text("horizontal")),
     ],
 };
 
@@ -174,6 +222,31 @@ pub(crate) static RESCHEDULE: Struct = Struct {
         field("Interval", Duration, ZERO),
         field("MaxDelay", Duration, Default::Int(3600 * SECOND)),
         field("Unlimited", Bool, Default::Bool(true)),
+    ],
+};
+
+/// What a batch job has in the place of [`RESCHEDULE`].
+pub(crate) static BATCH_RESCHEDULE: Struct = Struct {
+    name: "ReschedulePolicy",
+    fields: &[
+        field("Attempts", Int, Default::Int(1)),
+        field("Delay", Duration, Default::Int(5 * SECOND)),
+        field("DelayFunction", Text, Default::Text("constant")),
+        field("Interval", Duration, Default::Int(86_400 * SECOND)),
+        field("MaxDelay", Duration, ZERO),
+        field("Unlimited", Bool, NO),
+    ],
+};
+
+/// What a batch job has in the place of [`RESTART`].
+pub(crate) static BATCH_RESTART: Struct = Struct {
+    name: "RestartPolicy",
+    fields: &[
+        field("Attempts", Int, Default::Int(3)),
+        field("Delay", Duration, Default::Int(15 * SECOND)),
+        field("Interval", Duration, Default::Int(86_400 * SECOND)),
+        field("Mode", Text, Default::Text("fail")),
+        field("RenderTemplates", Unrecorded, NO),
     ],
 };
 
@@ -251,7 +324,7 @@ static SERVICE: Struct = Struct {
         field("Provider", Text, Default::Text("consul")),
         field("TaggedAddresses", Unrecorded, Null),
         field("Tags", Texts, Null),
-        field("TaskName", Unrecorded, EMPTY),
+        field("TaskName", Text, EMPTY),
         field("Weights", Unrecorded, Null),
     ],
 };
@@ -262,7 +335,7 @@ static CHECK: Struct = Struct {
         field("AddressMode", Unrecorded, EMPTY),
         field("Args", Unrecorded, Null),
         field("Body", Unrecorded, EMPTY),
-        field("CheckRestart", Unrecorded, Null),
+        field("CheckRestart", Object(&CHECK_RESTART), Null),
         field("Command", Text, EMPTY),
         field("Expose", Unrecorded, NO),
         field("FailuresBeforeCritical", Unrecorded, ZERO),
@@ -282,11 +355,23 @@ static CHECK: Struct = Struct {
         field("SuccessBeforePassing", Unrecorded, ZERO),
         field("TLSServerName", Unrecorded, EMPTY),
         field("TLSSkipVerify", Bool, NO),
-        field("TaskName", Unrecorded, EMPTY),
+        field("TaskName", Text, EMPTY),
         field("Timeout", Duration, ZERO),
         field("Type", Text, EMPTY),
     ],
 };
+
+static CHECK_RESTART: Struct = Struct {
+    name: "CheckRestart",
+    fields: &[
+        field("Grace", Duration, Default::Int(SECOND)),
+        field("IgnoreWarnings", Bool, NO),
+        field("Limit", Int, ZERO),
+    ],
+};
+
+static LIFECYCLE: Struct =
+    Struct { name: "TaskLifecycle", fields: &[field("Hook", Text, EMPTY), field("Sidecar", Bool, NO)] };
 
 static TASK: Struct = Struct {
     name: "Task",
@@ -306,8 +391,8 @@ static TASK: Struct = Struct {
         field("KillSignal", Text, EMPTY),
         field("KillTimeout", Duration, Default::Int(5 * SECOND)),
         field("Kind", Unrecorded, EMPTY),
-        field("Leader", Unrecorded, NO),
-        field("Lifecycle", Unrecorded, Null),
+        field("Leader", Bool, NO),
+        field("Lifecycle", Object(&LIFECYCLE), Null),
         field("LogConfig", Object(&LOGS), Default::Object),
         field("Meta", TextMap, Null),
         field("Name", Text, EMPTY),
@@ -318,10 +403,33 @@ static TASK: Struct = Struct {
         field("Secrets", Unrecorded, Null),
         field("Services", Unrecorded, Null),
         field("ShutdownDelay", Unrecorded, ZERO),
-        field("Templates", Unrecorded, Null),
+        field("Templates", List(&TEMPLATE), Null),
         field("User", Text, EMPTY),
         field("Vault", Unrecorded, Null),
         field("VolumeMounts", Unrecorded, Null),
+    ],
+};
+
+static TEMPLATE: Struct = Struct {
+    name: "Template",
+    fields: &[
+        field("ChangeMode", Text, Default::Text("restart")),
+        field("ChangeScript", Unrecorded, Null),
+        field("ChangeSignal", Text, EMPTY),
+        field("DestPath", Text, EMPTY),
+        field("EmbeddedTmpl", Text, EMPTY),
+        field("Envvars", Bool, NO),
+        field("ErrMissingKey", Bool, NO),
+        field("Gid", Unrecorded, Null),
+        field("LeftDelim", Text, Default::Text("{{")),
+        field("Once", Bool, NO),
+        field("Perms", Text, Default::Text("0644")),
+        field("RightDelim", Text, Default::Text("}}")),
+        field("SourcePath", Unrecorded, EMPTY),
+        field("Splay", Duration, Default::Int(5 * SECOND)),
+        field("Uid", Unrecorded, Null),
+        field("VaultGrace", Unrecorded, ZERO),
+        field("Wait", Unrecorded, Null),
     ],
 };
 
@@ -359,7 +467,7 @@ static RESOURCES: Struct = Struct {
         field("DiskMB", Unrecorded, ZERO),
         field("IOPS", Unrecorded, ZERO),
         field("MemoryMB", Int, Default::Int(300)),
-        field("MemoryMaxMB", Unrecorded, ZERO),
+        field("MemoryMaxMB", Int, ZERO),
         field("NUMA", Unrecorded, Null),
         field("Networks", Unrecorded, Null),
         field("SecretsMB", Unrecorded, ZERO),

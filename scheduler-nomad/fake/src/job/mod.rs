@@ -1,10 +1,12 @@
 //! Jobs: reading, checking and comparing them.
 
 mod canonical;
+mod cron;
 mod diff;
 mod fields;
 mod schema;
 mod spec;
+mod template;
 mod validate;
 
 use std::sync::Arc;
@@ -12,9 +14,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 pub(crate) use canonical::{Request, read_request};
+pub(crate) use cron::Cron;
 pub(crate) use diff::{DesiredUpdates, diff, replaces};
 pub(crate) use schema::DecodeError;
-pub(crate) use spec::{Constraint, Group, HealthRule, Reschedule, Restart, Spec, Task};
+pub(crate) use spec::{
+    Constraint, Group, HealthRule, Parameters, Periodic, Reschedule, Restart, Spec, Spread, Task, View,
+};
+pub(crate) use template::{Wait, waits};
 pub(crate) use validate::{multi_error, unsimulated, validate, warnings};
 
 /// Namespace and ID.
@@ -35,6 +41,22 @@ pub(crate) struct Job {
     pub(crate) submit_time: i64,
     /// Accessor of the token that it was registered with.
     pub(crate) token: String,
+    pub(crate) tag: Option<VersionTag>,
+}
+
+/// The name of a version, which is kept for it.
+#[derive(Debug, Clone)]
+pub(crate) struct VersionTag {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    /// Nanoseconds since the Unix epoch.
+    pub(crate) time: i64,
+}
+
+impl VersionTag {
+    pub(crate) fn to_json(&self) -> Value {
+        json!({"Name": self.name, "Description": self.description, "TaggedTime": self.time})
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +81,12 @@ impl Job {
         (self.spec.view.namespace.clone(), self.spec.view.id.clone())
     }
 
+    /// It does not run itself, but has children that do.
+    pub(crate) fn is_parent(&self) -> bool {
+        let view = &self.spec.view;
+        view.periodic.is_some() || (view.parameterized_job.is_some() && !view.dispatched)
+    }
+
     /// The job as a read answers it.
     pub(crate) fn to_json(&self) -> Map<String, Value> {
         let mut json = self.spec.json.clone();
@@ -72,6 +100,7 @@ impl Job {
             ("Stop", json!(self.stop)),
             ("SubmitTime", json!(self.submit_time)),
             ("Version", json!(self.version)),
+            ("VersionTag", self.tag.as_ref().map(VersionTag::to_json).unwrap_or_default()),
         ];
         json.extend(server.map(|(key, value)| (key.to_owned(), value)));
         json

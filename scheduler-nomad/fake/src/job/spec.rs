@@ -35,11 +35,46 @@ pub(crate) struct View {
     pub(crate) constraints: Vec<Constraint>,
     #[serde(deserialize_with = "or_empty")]
     pub(crate) affinities: Vec<Affinity>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(crate) spreads: Vec<Spread>,
     pub(crate) multiregion: Option<Value>,
-    pub(crate) periodic: Option<Value>,
-    pub(crate) parameterized_job: Option<Value>,
+    pub(crate) periodic: Option<Periodic>,
+    pub(crate) parameterized_job: Option<Parameters>,
+    #[serde(rename = "ParentID")]
+    pub(crate) parent_id: String,
+    pub(crate) dispatched: bool,
+    pub(crate) payload: Option<Value>,
     #[serde(rename = "TaskGroups", deserialize_with = "or_empty")]
     pub(crate) groups: Vec<Group>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Periodic {
+    pub(crate) enabled: bool,
+    pub(crate) prohibit_overlap: bool,
+    pub(crate) spec: String,
+    #[serde(deserialize_with = "or_empty")]
+    pub(crate) specs: Vec<String>,
+    pub(crate) spec_type: String,
+    pub(crate) time_zone: String,
+}
+
+impl Periodic {
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &str> {
+        let one = Some(self.spec.as_str()).filter(|spec| !spec.is_empty());
+        one.into_iter().chain(self.specs.iter().map(String::as_str))
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Parameters {
+    pub(crate) payload: String,
+    #[serde(deserialize_with = "or_empty")]
+    pub(crate) meta_required: Vec<String>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(crate) meta_optional: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize, PartialEq, Eq)]
@@ -62,11 +97,29 @@ pub(crate) struct Affinity {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
+pub(crate) struct Spread {
+    pub(crate) attribute: String,
+    pub(crate) weight: i64,
+    #[serde(rename = "SpreadTarget", deserialize_with = "or_empty")]
+    pub(crate) targets: Vec<SpreadTarget>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct SpreadTarget {
+    pub(crate) value: String,
+    pub(crate) percent: i64,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
 pub(crate) struct Group {
     pub(crate) name: String,
     pub(crate) count: i64,
     #[serde(deserialize_with = "or_empty")]
     pub(crate) constraints: Vec<Constraint>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(crate) spreads: Vec<Spread>,
     pub(crate) ephemeral_disk: Disk,
     #[serde(default, deserialize_with = "or_empty")]
     pub(crate) networks: Vec<Network>,
@@ -78,6 +131,30 @@ pub(crate) struct Group {
     pub(crate) restart_policy: Restart,
     pub(crate) update: Option<Update>,
     pub(crate) migrate: Option<HealthRule>,
+    pub(crate) scaling: Option<Scaling>,
+}
+
+/// Between what a group may be scaled.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Scaling {
+    pub(crate) min: Option<i64>,
+    pub(crate) max: Option<i64>,
+}
+
+impl Scaling {
+    /// What is wrong with a count, in the server's words.
+    pub(crate) fn refuses(&self, count: i64) -> Option<String> {
+        match (self.min, self.max) {
+            (_, Some(max)) if count > max => {
+                Some(format!("group count was greater than scaling policy maximum: {count} > {max}"))
+            }
+            (Some(min), _) if count < min => {
+                Some(format!("group count was less than scaling policy minimum: {count} < {min}"))
+            }
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -113,6 +190,12 @@ pub(crate) struct PortSpec {
 pub(crate) struct Service {
     pub(crate) name: String,
     pub(crate) provider: String,
+    pub(crate) task_name: String,
+    pub(crate) port_label: String,
+    #[serde(deserialize_with = "or_empty")]
+    pub(crate) tags: Vec<String>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(crate) canary_tags: Vec<String>,
     #[serde(deserialize_with = "or_empty")]
     pub(crate) checks: Vec<Check>,
 }
@@ -135,7 +218,25 @@ pub(crate) struct Task {
     pub(crate) config: Map<String, Value>,
     #[serde(deserialize_with = "duration")]
     pub(crate) kill_timeout: Duration,
+    pub(crate) leader: bool,
+    pub(crate) lifecycle: Option<Lifecycle>,
+    #[serde(deserialize_with = "or_empty")]
+    pub(crate) templates: Vec<Template>,
+    pub(crate) restart_policy: Option<Restart>,
     pub(crate) resources: Resources,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Lifecycle {
+    pub(crate) hook: String,
+    pub(crate) sidecar: bool,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Template {
+    #[serde(rename = "EmbeddedTmpl")]
+    pub(crate) text: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -144,6 +245,8 @@ pub(crate) struct Resources {
     pub(crate) cpu: i64,
     #[serde(rename = "MemoryMB")]
     pub(crate) memory_mb: i64,
+    #[serde(rename = "MemoryMaxMB")]
+    pub(crate) memory_max_mb: i64,
 }
 
 #[derive(Debug, Clone, Deserialize)]

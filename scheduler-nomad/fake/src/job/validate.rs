@@ -1,11 +1,16 @@
 //! What a server refuses in a job, in its words and in its order.
 
-use super::spec::{Constraint, Group, Spec, Task, Update, View};
+use jiff::tz::TimeZone;
+
+use super::{
+    cron::{Cron, CronError},
+    spec::{Constraint, Group, Spec, Task, Update, View},
+};
 use crate::time::GoDuration;
 use std::{collections::BTreeSet, time::Duration};
 
 /// The operands that the server knows.
-const OPERANDS: [&str; 17] = [
+const OPERANDS: [&str; 18] = [
     "=",
     "==",
     "is",
@@ -21,11 +26,15 @@ const OPERANDS: [&str; 17] = [
     "version",
     "semver",
     "set_contains",
+    "set_contains_any",
     "is_set",
     "is_not_set",
 ];
 /// Those of them that the scheduler of this crate evaluates.
-const SIMULATED: [&str; 8] = ["=", "==", "is", "!=", "not", "distinct_hosts", "is_set", "is_not_set"];
+const SIMULATED: [&str; 10] =
+    ["=", "==", "is", "!=", "not", "distinct_hosts", "is_set", "is_not_set", "set_contains", "set_contains_any"];
+/// Attributes whose versions the server itself compares.
+const VERSIONED: [&str; 2] = ["${attr.consul.version}", "${attr.nomad.version}"];
 
 /// Several errors in one text, as the server writes them.
 pub(crate) fn multi_error(errors: &[String]) -> String {
@@ -64,6 +73,19 @@ pub(crate) fn validate<'a>(spec: &Spec, namespaces: impl IntoIterator<Item = &'a
     if job.periodic.is_some() && !job.kind.ends_with("batch") {
         errors.push("Periodic can only be used with \"batch\" or \"sysbatch\" scheduler".to_owned());
     }
+    if let Some(periodic) = &job.periodic {
+        let faults = periodic.expressions().filter_map(|text| match Cron::parse(text) {
+            Err(CronError::Refused(why)) => Some(format!("Invalid cron spec {text:?}: {why}")),
+            _ => None,
+        });
+        let faults: Vec<_> = faults.collect();
+        if !faults.is_empty() {
+            errors.push(multi_error(&faults));
+        }
+    }
+    if job.payload.as_ref().is_some_and(|payload| !payload.is_null()) {
+        errors.push("job can't be submitted with a payload, only dispatched".to_owned());
+    }
     if !(1..=100).contains(&job.priority) {
         errors.push("job priority must be between [1, 100]".to_owned());
     }
@@ -78,25 +100,49 @@ pub(crate) fn validate<'a>(spec: &Spec, namespaces: impl IntoIterator<Item = &'a
 
 /// What a valid job says that is accepted with a warning.
 pub(crate) fn warnings(spec: &Spec) -> Vec<String> {
-    let groups = spec.view.groups.iter().filter(|group| !group.services.is_empty());
-    groups
-        .map(|group| {
-            let name = &group.name;
+    let groups = &spec.view.groups;
+    let services = groups.iter().flat_map(|group| {
+        let name = &group.name;
+        let mut warnings = Vec::new();
+        let tasks: BTreeSet<_> = group.services.iter().map(|service| &service.task_name).collect();
+        warnings.extend(tasks.into_iter().filter(|task| !task.is_empty()).map(|task| {
             format!(
+                "group {name:?} references task {task:?} in a service definition, but the task has no shutdown_delay set"
+            )
+        }));
+        if group.services.iter().any(|service| service.task_name.is_empty()) {
+            warnings.push(format!(
                 "group {name:?} defines services, but neither the group nor any of its tasks have shutdown_delay set"
+            ));
+        }
+        warnings
+    });
+    let memory = groups.iter().flat_map(|group| {
+        let above = group.tasks.iter().filter(|task| task.resources.memory_max_mb > 0);
+        above.map(|task| {
+            let (group, task) = (&group.name, &task.name);
+            format!(
+                "Memory oversubscription is not enabled; Task \"{group}.{task}\" memory_max value will be ignored. \
+                 Update the Scheduler Configuration to allow oversubscription."
             )
         })
-        .collect()
+    });
+    let old = spec.view.periodic.as_ref().is_some_and(|periodic| !periodic.spec.is_empty());
+    let old = old.then(|| "cron is deprecated and may be removed in a future release. Use crons instead".to_owned());
+    services.chain(memory).chain(old).collect()
 }
 
 /// What a valid job asks for that is not simulated.
 pub(crate) fn unsimulated(spec: &Spec) -> Option<String> {
     let job = &spec.view;
-    if job.kind != "service" {
-        return Some(format!("jobs of type {}", job.kind));
-    }
-    if job.periodic.is_some() || job.parameterized_job.is_some() {
-        return Some("periodic and parameterized jobs".to_owned());
+    if let Some(periodic) = &job.periodic {
+        let unknown = |text: &&str| Cron::parse(text) == Err(CronError::Unrecorded);
+        if periodic.spec_type != "cron" || TimeZone::get(&periodic.time_zone).is_err() {
+            return Some("schedules of this type or in this time zone".to_owned());
+        }
+        if let Some(text) = periodic.expressions().find(unknown) {
+            return Some(format!("the schedule {text:?}"));
+        }
     }
     if job.node_pool != "default" {
         return Some(format!("the node pool {}", job.node_pool));
@@ -104,23 +150,13 @@ pub(crate) fn unsimulated(spec: &Spec) -> Option<String> {
     let all = job.constraints.iter().chain(job.groups.iter().flat_map(|group| &group.constraints));
     let all = all.chain(job.affinities.iter().map(|affinity| &affinity.constraint));
     let simulated = |one: &&Constraint| {
-        let consul = one.operand == "semver" && one.left == "${attr.consul.version}";
-        consul || SIMULATED.contains(&one.operand.as_str())
+        let versioned = one.operand == "semver" && VERSIONED.contains(&one.left.as_str());
+        versioned || SIMULATED.contains(&one.operand.as_str())
     };
     if let Some(constraint) = all.into_iter().find(|one| !simulated(one)) {
         return Some(format!("constraints with the operand {}", constraint.operand));
     }
     job.groups.iter().find_map(|group| {
-        let update = group.update.as_ref();
-        if update.is_some_and(|update| update.canary > 0) {
-            return Some("canaries".to_owned());
-        }
-        if update.is_some_and(|update| update.auto_revert) {
-            return Some("auto_revert".to_owned());
-        }
-        if update.is_some_and(|update| update.health.health_check == "manual") {
-            return Some("the health check \"manual\"".to_owned());
-        }
         let too_slow = |update: &Update| {
             let deadline = update.progress_deadline;
             deadline > Duration::ZERO && group.tasks.iter().any(|task| task.kill_timeout > deadline)
@@ -160,6 +196,10 @@ fn group_errors(group: &Group, job: &View) -> Vec<String> {
     if group.count < 0 {
         errors.push("Task group count can't be negative".to_owned());
     }
+    if group.scaling.as_ref().and_then(|scaling| scaling.max).is_some_and(|max| group.count > max) {
+        let why = "Scaling policy invalid: task group count must not be greater than maximum count in scaling policy";
+        errors.push(format!("Task group scaling policy validation failed: {}", multi_error(&[why.to_owned()])));
+    }
     if group.tasks.is_empty() {
         errors.push("Missing tasks for task group".to_owned());
     }
@@ -183,7 +223,7 @@ fn group_errors(group: &Group, job: &View) -> Vec<String> {
         let wrong = task_errors(task);
         (!wrong.is_empty()).then(|| format!("Task {} validation failed: {}", task.name, multi_error(&wrong)))
     }));
-    if job.kind != "service" && group.update.is_some() {
+    if job.kind.ends_with("batch") && group.update.is_some() {
         errors.push(format!("Job type {:?} does not allow update block", job.kind));
     }
     if job.kind.starts_with("sys") && group.reschedule_policy.is_some() {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// Fields whose values differ from run to run, or from machine to machine. Only that they are there is compared, and
 /// whether they are null. Everything else matters.
-const FREE: [&str; 31] = [
+const FREE: [&str; 32] = [
     // Times.
     "AllocationTime",
     "CreateTime",
@@ -17,6 +17,7 @@ const FREE: [&str; 31] = [
     "RescheduleTime",
     "StartedAt",
     "SubmitTime",
+    "TaggedTime",
     "Time",
     "leader_addr",
     "WaitUntil",
@@ -43,7 +44,8 @@ const FREE: [&str; 31] = [
     "IP",
 ];
 /// Fields that hold the ID of something. What is one in the recording has to be one here.
-const IDS: [&str; 15] = [
+const IDS: [&str; 17] = [
+    "AllocID",
     "BlockedEval",
     "DeploymentID",
     "EvalID",
@@ -53,6 +55,7 @@ const IDS: [&str; 15] = [
     "NextEval",
     "NodeID",
     "NomadTokenID",
+    "PlacedCanaries",
     "PrevAllocID",
     "PrevNodeID",
     "PreviousAllocation",
@@ -61,9 +64,10 @@ const IDS: [&str; 15] = [
     "VolumeEvalID",
 ];
 /// Fields that hold an index. Recorded equal is equal here, and in the same order.
-const INDEXES: [&str; 8] = [
+const INDEXES: [&str; 9] = [
     "AllocModifyIndex",
     "CreateIndex",
+    "DeploymentModifyIndex",
     "EvalCreateIndex",
     "Index",
     "JobCreateIndex",
@@ -167,6 +171,20 @@ fn values(path: &str, key: &str, recorded: &Value, seen: &Value, mapping: &mut M
             }
             Ok(())
         }
+        (Value::String(recorded), Value::String(seen)) if is_child(recorded) && is_child(seen) => {
+            let child = |id: &str| id.rsplit_once('/').map_or("", |(_, child)| child).to_owned();
+            let (recorded, seen) = (child(recorded), child(seen));
+            // The name of an allocation begins with that of its job.
+            let of_job = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+            let (recorded, seen) = (of_job(&recorded), of_job(&seen));
+            match mapping.ids.get(&recorded) {
+                Some(known) if *known != seen => Err(format!("{path}: {recorded} is {known} here, not {seen}")),
+                _ => {
+                    mapping.learn_id(&recorded, &seen);
+                    Ok(())
+                }
+            }
+        }
         (Value::Number(recorded), Value::Number(seen)) if INDEXES.contains(&key) => {
             let (Some(recorded), Some(seen)) = (recorded.as_u64(), seen.as_u64()) else { return differ("no indexes") };
             if (recorded == 0) != (seen == 0) {
@@ -247,12 +265,21 @@ fn lists(path: &str, key: &str, recorded: &[Value], seen: &[Value], mapping: &mu
         let order = |item: &Value| (created(item).unwrap_or(0), item["Name"].as_str().unwrap_or("").to_owned());
         recorded.sort_by_key(order);
         seen.sort_by_key(order);
+    } else if recorded.iter().all(|item| item["ID"].as_str().is_some_and(|id| mapping.text(id) != id)) {
+        // The same without indexes, when everything in it has been seen before.
+        recorded.sort_by_key(|item| item["ID"].as_str().map(|id| mapping.text(id)));
+        seen.sort_by_key(|item| item["ID"].as_str().map(str::to_owned));
+    }
+    if key == "Services" {
+        // The server knows no order.
+        recorded.sort_by_key(|item| item["ServiceName"].to_string());
+        seen.sort_by_key(|item| item["ServiceName"].to_string());
     }
     if recorded.len() != seen.len() {
         return Err(format!("{path}: {} items recorded, {} seen", recorded.len(), seen.len()));
     }
     for (position, (one, other)) in recorded.iter().zip(&seen).enumerate() {
-        values(&format!("{path}[{position}]"), "", one, other, mapping)?;
+        values(&format!("{path}[{position}]"), if one.is_string() { key } else { "" }, one, other, mapping)?;
     }
     Ok(())
 }
@@ -260,6 +287,11 @@ fn lists(path: &str, key: &str, recorded: &[Value], seen: &[Value], mapping: &mu
 fn both_addresses(recorded: &Value, seen: &Value) -> bool {
     let address = |value: &Value| value.as_str().is_some_and(|text| text.starts_with("127.0.0.1:"));
     address(recorded) && address(seen)
+}
+
+/// The name of a job that another one launched.
+fn is_child(text: &str) -> bool {
+    text.contains("/periodic-1") || text.contains("/dispatch-")
 }
 
 fn is_id(text: &str) -> bool {

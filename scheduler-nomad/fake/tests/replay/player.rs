@@ -84,11 +84,27 @@ impl Player {
 
     /// Learns the ID of something that the recording names before it is read: that of the first item of a list.
     pub(crate) async fn learn(&mut self, recorded: &str, list: &str) {
+        self.learn_which(recorded, list, |items| items.first().cloned()).await;
+    }
+
+    /// The same of the item that was made last.
+    pub(crate) async fn learn_newest(&mut self, recorded: &str, list: &str) {
+        let newest = |items: Vec<Value>| items.into_iter().max_by_key(|item| item["CreateIndex"].as_u64());
+        self.learn_which(recorded, list, newest).await;
+    }
+
+    /// The same of the item with this name.
+    pub(crate) async fn learn_named(&mut self, recorded: &str, list: &str, name: &str) {
+        let named = |items: Vec<Value>| items.into_iter().find(|item| item["Name"] == name);
+        self.learn_which(recorded, list, named).await;
+    }
+
+    async fn learn_which(&mut self, recorded: &str, list: &str, which: impl FnOnce(Vec<Value>) -> Option<Value>) {
         let mut http = self.http.clone();
         http.token.clone_from(&self.secret);
         let answer = http.get(list).await.json();
-        let seen = answer[0]["ID"].as_str().expect("an item").to_owned();
-        self.mapping.learn_id(recorded, &seen);
+        let item = which(answer.as_array().expect("a list").clone()).expect("an item");
+        self.mapping.learn_id(recorded, item["ID"].as_str().expect("an ID"));
     }
 
     pub(crate) fn advance(&mut self, by: Duration) {
@@ -171,7 +187,7 @@ impl Player {
         }
         let started = self.now.max(at);
         let limit = if reads { started + u64::try_from(PATIENCE.as_millis()).expect("short") } else { self.now };
-        let mut first: Option<String> = None;
+        let mut misses: Vec<String> = Vec::new();
         loop {
             let answer = self.http.send(method, &path, &headers, body.clone()).await;
             match self.check(recorded, &answer, method) {
@@ -180,11 +196,13 @@ impl Player {
                     return;
                 }
                 Err(why) if self.now >= limit => {
-                    let first = first.unwrap_or_default();
-                    panic!("exchange {position} ({note}): {method} {path}\n  at first: {first}\n  at last:  {why}");
+                    misses.push(why);
+                    misses.dedup();
+                    let misses = misses.join("\n  then: ");
+                    panic!("exchange {position} ({note}): {method} {path}\n  at first: {misses}");
                 }
-                Err(why) => first.get_or_insert(why),
-            };
+                Err(why) => misses.push(why),
+            }
             // Long after the recorded time there is no hurry to see every state.
             let step = if self.now > started + 2000 { STEP * 12 } else { STEP };
             self.advance(step);
@@ -220,7 +238,7 @@ impl Player {
         let path = self.mapping.text(request["path"].as_str().expect("a path"));
         let pair = |key: &str, value: &str| {
             let value = match key {
-                "index" => self.mapping.text(value),
+                "index" | "cas" => self.mapping.text(value),
                 "prefix" => self.mapping.id_prefix(value).unwrap_or_else(|| value.to_owned()),
                 _ => value.to_owned(),
             };
@@ -246,7 +264,7 @@ impl Player {
                 }
                 let mut text = body.to_string();
                 // IDs of what was made before.
-                if text.contains("DeploymentID") {
+                if ["DeploymentID", "/periodic-", "/dispatch-"].iter().any(|id| text.contains(id)) {
                     text = self.mapping.text(&text);
                 }
                 text.into_bytes()
@@ -265,12 +283,17 @@ impl Player {
             // Go says of an empty 405 to a HEAD that it is text.
             let exact = (name != "X-Nomad-Index" && method != "HEAD").then_some(there).flatten();
             if there.is_some() != seen.is_some() && method != "HEAD"
-                || exact.is_some_and(|exact| Some(exact) != seen.as_deref())
+                || exact.is_some_and(|exact| Some(self.mapping.text(exact)) != seen && Some(exact) != seen.as_deref())
             {
                 return Err(format!("the header {name}: recorded {there:?}, seen {seen:?}"));
             }
         }
         match &recorded["body"] {
+            // JSON that is sent as a text.
+            Value::String(text) if text.starts_with('{') && answer.text.starts_with('{') => {
+                let parse = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
+                compare(&parse(text), &parse(&answer.text), &self.mapping)
+            }
             Value::String(text) if text.starts_with('[') && text.ends_with(']') => Ok(self.mapping.clone()),
             Value::String(text) if !answer.text.starts_with('"') => {
                 let wanted = self.mapping.text(text);
@@ -282,6 +305,19 @@ impl Player {
             }
             body => compare(body, &answer.json(), &self.mapping),
         }
+    }
+}
+
+/// No program runs here that could ignore a signal; an image says that it does.
+pub(crate) fn stubborn(value: &mut Value) {
+    match value {
+        Value::Object(map) if map.get("Driver") == Some(&json!("raw_exec")) => {
+            map.insert("Driver".to_owned(), json!("docker"));
+            map.insert("Config".to_owned(), json!({"image": "sim/stubborn"}));
+        }
+        Value::Object(map) => map.values_mut().for_each(stubborn),
+        Value::Array(list) => list.iter_mut().for_each(stubborn),
+        _ => {}
     }
 }
 
