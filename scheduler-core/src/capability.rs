@@ -50,6 +50,70 @@ features! {
     CompareAndSet "compare-and-set by version",
     /// Taking over what somebody else owns.
     Adopt "adopt",
+    /// Jobs.
+    Jobs "jobs",
+    /// Jobs that run fewer instances at a time than they need.
+    JobParallelism "jobs that run only some of their instances at a time",
+    /// Jobs with a bound on their whole time.
+    JobDeadline "jobs with a deadline",
+    /// Jobs that the platform deletes some time after their end.
+    JobTimeToLive "jobs that go by themselves after their end",
+    /// Periodic jobs.
+    PeriodicJobs "periodic jobs",
+    /// Periodic jobs whose new run ends the last one.
+    ReplaceOverlap "periodic jobs whose new run ends the last",
+    /// Periodic jobs with a bound on how late a run may start.
+    StartingDeadline "periodic jobs with a starting deadline",
+    /// Periodic jobs of which so many runs are kept.
+    PeriodicHistory "periodic jobs with a bound on the runs that are kept",
+    /// One instance on each node.
+    Systems "one instance on each node",
+    /// Instances with stable identities.
+    StableIdentities "stable identities",
+    /// Volumes of each instance with a stable identity.
+    PerInstanceVolumes "volumes of each instance",
+    /// Canary updates, with promote and abort.
+    Canaries "canary updates",
+    /// `scale`.
+    Scale "scale",
+    /// `rollout(Restart)`.
+    Restart "restart",
+    /// `rollout(Pause)` and `rollout(Resume)`.
+    Pause "pause and resume",
+    /// `rollout(Promote)`.
+    Promote "promote",
+    /// `rollout(Abort)`.
+    Abort "abort",
+    /// `instance(Stop)`.
+    StopInstance "stop an instance",
+    /// `instance(Restart)`.
+    RestartInstance "restart an instance",
+    /// `history`.
+    History "history",
+    /// `mark_healthy`.
+    MarkHealthy "mark as healthy",
+    /// `run` of a job of the caller's.
+    RunOneOff "run a job once",
+    /// `run` of a periodic job, now.
+    RunNow "run a periodic job now",
+    /// `plan`, and launches that are bound to one.
+    Plan "plan",
+    /// `put_config`.
+    PutConfig "store configurations",
+    /// `expose` and `unexpose`.
+    Expose "expose",
+    /// Routes to several workloads by weight.
+    WeightedRoutes "weighted routes",
+    /// `endpoints`.
+    Endpoints "endpoints",
+    /// `ensure_namespace` and `delete_namespace`.
+    Namespaces "namespaces",
+    /// `logs`.
+    Logs "logs",
+    /// `logs` from a time on.
+    LogsSince "logs since a time",
+    /// `logs` of the run of a container before the present one.
+    PreviousLogs "logs of the previous run",
     /// Sidecar containers.
     Sidecars "sidecar containers",
     /// Init containers.

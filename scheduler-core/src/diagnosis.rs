@@ -62,6 +62,10 @@ pub enum DiagnosisKind {
     NodeLost,
     /// The platform gave up on the rollout and says no more.
     RolloutDeadline,
+    /// An instance of a job ended badly, and has no tries left.
+    Exited,
+    /// A job took longer than its deadline.
+    JobDeadline,
 }
 
 impl DiagnosisKind {
@@ -82,7 +86,9 @@ impl DiagnosisKind {
             | Self::CrashLoop
             | Self::OutOfMemory
             | Self::NotReady
-            | Self::RolloutDeadline => FaultOf::Workload,
+            | Self::RolloutDeadline
+            | Self::Exited
+            | Self::JobDeadline => FaultOf::Workload,
             Self::VolumeUnavailable | Self::Unschedulable | Self::CreationRefused | Self::Evicted | Self::NodeLost => {
                 FaultOf::Platform
             }
@@ -106,6 +112,8 @@ impl DiagnosisKind {
             Self::Evicted => "an instance was evicted",
             Self::NodeLost => "a node was lost",
             Self::RolloutDeadline => "the rollout made no progress",
+            Self::Exited => "an instance ended badly",
+            Self::JobDeadline => "the job took longer than its deadline",
         }
     }
 }

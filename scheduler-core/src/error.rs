@@ -64,6 +64,9 @@ pub enum ErrorKind {
     Internal,
     /// The operation itself is wrong; the causes name the fields.
     InvalidArgument,
+    /// The change cannot be made to what is there: it must be deleted and made again. See
+    /// [`launch_or_replace`](crate::SchedulerExt::launch_or_replace).
+    MustReplace,
     /// The namespace, which launch never makes, does not exist; or the server has no such interface.
     NotFound(Missing),
     /// The request was sent and no answer came: it may have taken effect.
@@ -91,6 +94,8 @@ pub enum ErrorKind {
 pub enum Missing {
     /// The namespace.
     Namespace,
+    /// The instance.
+    Instance,
     /// The interface at the server: wrong address, wrong version, a proxy in between.
     Interface,
 }
@@ -114,6 +119,11 @@ pub enum Conflict {
     },
     /// It is not there.
     Absent,
+    /// Another workload has this host and path already.
+    RouteTaken {
+        /// Which one, as the platform names it.
+        by: String,
+    },
 }
 
 /// Whether, and how, the same operation may be tried again.
@@ -303,10 +313,12 @@ impl ErrorKind {
     fn defaults(&self) -> (Retry, FaultOf) {
         use {FaultOf::*, Retry::*};
         match self {
-            Self::InvalidArgument | Self::Unsupported(_) | Self::Precondition => (Never, Caller),
-            Self::AlreadyExists { .. } | Self::Conflict(Conflict::Owner { .. }) => (Never, Caller),
+            Self::InvalidArgument | Self::MustReplace | Self::Unsupported(_) | Self::Precondition => (Never, Caller),
+            Self::AlreadyExists { .. } | Self::Conflict(Conflict::Owner { .. } | Conflict::RouteTaken { .. }) => {
+                (Never, Caller)
+            }
             Self::Conflict(_) => (AfterReread, Caller),
-            Self::NotFound(Missing::Namespace) => (Never, Caller),
+            Self::NotFound(Missing::Namespace | Missing::Instance) => (Never, Caller),
             Self::BadAnswer
             | Self::Forbidden
             | Self::Internal
@@ -327,10 +339,13 @@ impl ErrorKind {
             Self::Conflict(Conflict::Deleting) => "it is being deleted",
             Self::Conflict(Conflict::Moved { .. }) => "it has changed meanwhile",
             Self::Conflict(Conflict::Absent) => "it is not there",
+            Self::Conflict(Conflict::RouteTaken { .. }) => "another workload has this route",
             Self::Forbidden => "not allowed",
             Self::Internal => "a defect of this library",
             Self::InvalidArgument => "refused as invalid",
+            Self::MustReplace => "this cannot be changed in what is there",
             Self::NotFound(Missing::Namespace) => "the namespace does not exist",
+            Self::NotFound(Missing::Instance) => "there is no such instance",
             Self::NotFound(Missing::Interface) => "the server has no such interface",
             Self::OutcomeUnknown => "sent, but no answer came; it may have taken effect",
             Self::Precondition => "something must come first",
@@ -351,10 +366,15 @@ impl ErrorKind {
             Self::Conflict(Conflict::Owner { .. }) => "choose another name, or take it over with Guard::Adopt",
             Self::Conflict(Conflict::Deleting) => "wait until it is gone, then try again",
             Self::Conflict(Conflict::Moved { .. } | Conflict::Absent) => "read the state and decide anew",
+            Self::Conflict(Conflict::RouteTaken { .. }) => {
+                "choose another host or path, or unexpose the other workload"
+            }
             Self::Forbidden => "grant this right to the credentials in use",
             Self::Internal => "report it",
             Self::InvalidArgument => "correct what is named and try again",
+            Self::MustReplace => "delete it and launch anew, which launch_or_replace does",
             Self::NotFound(Missing::Namespace) => "create the namespace first",
+            Self::NotFound(Missing::Instance) => "read the status for the instances that there are",
             Self::NotFound(Missing::Interface) => "check the server's address and version",
             Self::OutcomeUnknown | Self::TimeLimit => "read the state, or repeat the operation: it is idempotent",
             Self::Precondition => "do that first",
@@ -388,6 +408,9 @@ impl fmt::Display for Error {
                 Some(owner) => write!(f, " (owner {owner})")?,
                 None => f.write_str(" (without a mark of an owner)")?,
             }
+        }
+        if let ErrorKind::Conflict(Conflict::RouteTaken { by }) = &p.kind {
+            write!(f, " ({by})")?;
         }
         if !p.message.is_empty() {
             write!(f, ": {}", p.message)?;

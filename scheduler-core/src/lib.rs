@@ -10,6 +10,7 @@
 //! * **one [`Error`]**: what was attempted, on what, what the server said, whether to try again, whose fault it is;
 //! * [`memory`]: the reference backend, on a clock that tests can pause;
 //! * `conformance` (a feature): the suite that holds every backend to the contract of [`Scheduler`];
+//! * [`layer`]: repetition, faults on purpose and spans, around any of them;
 //! * [`registry`]: data centres by name, from configuration.
 //!
 //! # Example
@@ -39,6 +40,7 @@
 //! # Features
 //!
 //! Features only add. `memory` (default): the in-memory scheduler. `mock`: `MockScheduler`. `conformance`: the suite.
+//! `observe`: `layer::Observe`.
 
 mod capability;
 #[cfg(feature = "conformance")]
@@ -47,6 +49,7 @@ mod diagnosis;
 mod error;
 mod ext;
 mod hash;
+pub mod layer;
 #[cfg(feature = "memory")]
 pub mod memory;
 mod name;
@@ -65,14 +68,23 @@ pub mod workload;
 pub use capability::{Capabilities, Feature, Support};
 pub use diagnosis::{Diagnosis, DiagnosisKind, EventLine, Evidence};
 pub use error::{Conflict, Error, ErrorKind, FaultOf, Missing, NativeCode, Result, Retry};
-pub use ext::{SchedulerExt, WaitOptions, WaitOutcome};
+pub use ext::{
+    RollbackTo, RunOutcome, SchedulerExt, Surplus, SweepOptions, SweepPlan, WaitOptions, WaitOutcome, watch_endpoints,
+};
 pub use name::{
     BackendName, MARK_PREFIX, NameError, NameProblem, Namespace, OwnerId, StackName, Target, WorkloadName, mark_label,
 };
-pub use observation::{Counts, DeploymentSummary, Detail, Instance, InstanceState, Observation};
+pub use observation::{
+    Counts, DeploymentSummary, Detail, Exit, Finished, Instance, InstanceState, Observation, ScheduleState,
+};
 pub use op::{
-    CallOptions, Change, Delete, Deleted, Effect, Filter, Found, Launch, Launched, List, Listed, ObjectAction,
-    ObjectChange, OpName, Operation, Ping, Pong, Reply, SchedulerOp, Status, Subscription, Watch, within,
+    CallOptions, Change, ConfigStored, ConfigValue, Delete, DeleteNamespace, Deleted, Effect, Endpoint, Endpoints,
+    EnsureNamespace, Expose, Exposed, FieldAction, FieldChange, Filter, Found, History, HistoryEntry, InstanceAction,
+    InstanceAnswer, Launch, Launched, List, Listed, LogItem, LogLine, LogStream, Logs, MarkHealthy, MarkedHealthy,
+    NamespaceDeleted, NamespaceEnsured, ObjectAction, ObjectChange, OnInstance, OpName, Operation, Ping, Plan,
+    PlanToken, PlanTokenError, Planned, Pong, PutConfig, ReadyEndpoints, Reply, Revisions, Rollout, RolloutAction,
+    Route, RouteBackend, Run, RunId, RunKey, RunKeyError, RunStarted, RunWhat, Scale, Scaled, SchedulerOp, Status,
+    Steered, Subscription, Unexpose, Unexposed, Watch, within,
 };
 pub use quantity::{Cpu, Memory, QuantityError};
 #[cfg(feature = "mock")]
@@ -84,9 +96,10 @@ pub use verdict::{Verdict, Waiting, verdict};
 pub use version::{Guard, Revision, RevisionError, Version};
 pub use watch::{WatchItem, WatchState};
 pub use workload::{
-    Bounds, Check, CheckedContainer, CheckedWorkload, ConfigEntry, ConfigRef, Container, EmptyVolume, EnvValue, EnvVar,
-    ExecCheck, Fault, Faults, GrpcCheck, HttpCheck, Kind, Marks, Mount, NodeMatch, NodeRule, Placement, Port, Probe,
-    Probes, Protocol, Replicas, ResourceBounds, Resources, Role, Rolling, RuntimeField, Service, TcpCheck, Update,
+    Bounds, Canary, Check, CheckedContainer, CheckedWorkload, ConfigEntry, ConfigRef, Container, Cron, CronError,
+    CronProblem, EmptyVolume, EnvValue, EnvVar, ExecCheck, Fault, Faults, GrpcCheck, HttpCheck, Identities, Job, Kind,
+    KindName, Marks, Mount, NodeMatch, NodeRule, Overlap, PerInstanceVolume, Periodic, Placement, Port, Probe, Probes,
+    Protocol, Replicas, ResourceBounds, Resources, Role, Rolling, RuntimeField, Service, System, TcpCheck, Update,
     Volume, VolumeSource, Workload,
 };
 

@@ -50,6 +50,9 @@ pub enum NameProblem {
     /// It lacks a letter where at least one is needed.
     #[error("it has no letter")]
     NoLetter,
+    /// It has no dot where at least one is needed.
+    #[error("it has no dot")]
+    NoDot,
     /// Two dashes in a row where that is not allowed.
     #[error("it has two dashes in a row")]
     DoubleDash,
@@ -178,6 +181,17 @@ pub(crate) fn check_object(text: &str) -> Result<(), NameError> {
     Ok(())
 }
 
+/// Checks a host of a route: a DNS name of at least two parts, the first of which may be `*`.
+pub(crate) fn check_host(text: &str) -> Result<(), NameError> {
+    const HOST: Rule = Rule { what: "a host name", ..OBJECT };
+    let rest = text.strip_prefix("*.").unwrap_or(text);
+    let checked = check_object(rest).map_err(|e| NameError { text: text.to_owned(), what: HOST.what, ..e });
+    if checked.is_ok() && !rest.contains('.') {
+        return Err(NameError { text: text.to_owned(), what: HOST.what, problem: NameProblem::NoDot });
+    }
+    checked
+}
+
 /// Checks the name of an environment variable.
 pub(crate) fn check_env(text: &str) -> Result<(), NameError> {
     check(text, &ENV)
@@ -298,6 +312,16 @@ name! {
     /// assert!(WorkloadName::new("001-web").is_err());
     /// ```
     WorkloadName, WORKLOAD
+}
+
+impl WorkloadName {
+    /// The name of a run of this workload, from the hexadecimal digits of a hash: `<name, cut>-run-<digits>`.
+    pub(crate) fn of_run(&self, digits: &str) -> Self {
+        let room = WORKLOAD.most - "-run-".len() - digits.len();
+        // Its characters are ASCII.
+        let cut = self.0.get(..room).unwrap_or(&self.0).trim_end_matches('-');
+        Self(format!("{cut}-run-{digits}"))
+    }
 }
 
 name! {

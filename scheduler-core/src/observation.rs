@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnosis::{Diagnosis, DiagnosisKind};
-use crate::name::{OwnerId, Target};
+use crate::name::{OwnerId, Target, WorkloadName};
 use crate::time::{Seconds, Timestamp};
 use crate::verdict::{Verdict, verdict};
 use crate::version::{Revision, Version};
-use crate::workload::Marks;
+use crate::workload::{KindName, Marks, is_default};
 
 /// How much a status tells. The verdict is the same at each level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -34,6 +34,12 @@ pub enum Detail {
 pub struct Observation {
     /// Which workload.
     pub target: Target,
+    /// What kind of workload it is.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub kind: KindName,
+    /// The periodic workload that it is a run of, begun by [`run`](crate::Scheduler::run).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub run_of: Option<WorkloadName>,
     /// Who owns it.
     pub owner: OwnerId,
     /// Which one of this name: another after it was deleted and made again (a uid, a create index).
@@ -52,12 +58,27 @@ pub struct Observation {
     pub patience: Seconds,
     /// When it was looked at, by the server's clock.
     pub at: Timestamp,
+    /// When launch changed it last, by the server's record; `None` where that does not say.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub changed: Option<Timestamp>,
     /// Whether the backend has taken notice of the last change. Until then nothing else that it says is about it.
     pub noticed: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Whether the rollout is paused.
     pub paused: bool,
+    /// Whether a periodic job starts nothing for now.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub suspended: bool,
+    /// Whether its canaries stand the test, and wait for a promotion.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub awaits_promotion: bool,
+    /// How a job ended.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub finished: Option<Finished>,
+    /// What the schedule of a periodic job did.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub schedule: Option<ScheduleState>,
     /// Whether this rollout completed once.
     pub completed: bool,
     /// Since when the backend has given up on this rollout.
@@ -71,11 +92,41 @@ pub struct Observation {
     pub instances: Vec<Instance>,
 }
 
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Finished {
+    /// As many instances ended well as had to.
+    Complete,
+    /// It cannot complete any more.
+    Failed,
+}
+
+/// What the schedule of a periodic job did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ScheduleState {
+    /// When it started a run last, as far as the platform tells.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub last: Option<Timestamp>,
+    /// How many of its runs have not ended.
+    pub active: u32,
+}
+
+impl ScheduleState {
+    /// So many runs that have not ended.
+    #[must_use]
+    pub fn new(last: Option<Timestamp>, active: u32) -> Self {
+        Self { last, active }
+    }
+}
+
 /// How many instances of what there are. Only our own are counted, never one that merely matches a selector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Counts {
-    /// How many there should be.
+    /// How many there should be: replicas of a service, completions of a job, nodes of a system.
     pub desired: u32,
     /// All that have not ended yet, those on their way out included.
     pub live: u32,
@@ -89,6 +140,12 @@ pub struct Counts {
     pub starting: u32,
     /// Of what was launched earlier, until each has ended.
     pub old: u32,
+    /// How many of a job's completions have been reached.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub succeeded: u32,
+    /// How many of a job's instances ended badly, those that were tried again included.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub failed: u32,
 }
 
 /// One instance of a workload: a Pod, an allocation.
@@ -115,6 +172,41 @@ pub struct Instance {
     /// Its address, once it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// Its ordinal; only with stable identities, and of a job with several completions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordinal: Option<u32>,
+    /// How its main container ended, once the instance has, as far as the platform tells. One that never started, and one
+    /// that vanished, have none: that is not exit code zero.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
+}
+
+/// How a container ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Exit {
+    /// Its exit code.
+    pub code: i32,
+    /// The signal that ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Whether it was ended since it used more memory than it may. Then it did not end well, whatever its code.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub out_of_memory: bool,
+}
+
+impl Exit {
+    /// An end with this code, by itself.
+    #[must_use]
+    pub fn new(code: i32) -> Self {
+        Self { code, signal: None, out_of_memory: false }
+    }
+
+    /// Whether it ended well.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.code == 0 && self.signal.is_none() && !self.out_of_memory
+    }
 }
 
 /// What an instance is doing.
@@ -132,7 +224,7 @@ pub enum InstanceState {
     Ready,
     /// It is on its way out.
     Terminating,
-    /// It has ended, and is not counted any more.
+    /// It has ended, and is counted as live no more.
     Ended,
 }
 
@@ -149,6 +241,8 @@ impl Instance {
             since: created,
             node: None,
             address: None,
+            ordinal: None,
+            exit: None,
         }
     }
 }
@@ -173,6 +267,8 @@ impl Observation {
     ) -> Self {
         Self {
             target,
+            kind: KindName::default(),
+            run_of: None,
             owner,
             incarnation: incarnation.into(),
             version,
@@ -181,9 +277,14 @@ impl Observation {
             labels: BTreeMap::new(),
             patience: Seconds::new(600),
             at,
+            changed: None,
             noticed: true,
             deleting: false,
             paused: false,
+            suspended: false,
+            awaits_promotion: false,
+            finished: None,
+            schedule: None,
             completed: false,
             gave_up: None,
             counts: Counts::default(),
@@ -192,7 +293,8 @@ impl Observation {
         }
     }
 
-    /// Counts these instances and keeps them. Set `at`, `patience`, `gave_up`, `counts.desired` and `diagnoses` first.
+    /// Counts these instances and keeps them. Set `at`, `patience`, `gave_up`, `diagnoses`, and in `counts` what instances
+    /// do not tell (`desired`, `succeeded`, `failed`) first.
     ///
     /// Adds what follows from the instances alone: [`NotReady`](DiagnosisKind::NotReady) for a current one that runs
     /// unready and without another diagnosis beyond the patience, and
@@ -202,7 +304,7 @@ impl Observation {
         instances.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
         let patience = self.patience.duration();
         let counts = &mut self.counts;
-        *counts = Counts::desired(counts.desired);
+        *counts = Counts { succeeded: counts.succeeded, failed: counts.failed, ..Counts::desired(counts.desired) };
         for i in instances.iter().filter(|i| i.state != InstanceState::Ended) {
             counts.live += 1;
             counts.old += u32::from(!i.current);

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::Observation;
+use crate::observation::{Finished, Observation};
+use crate::workload::KindName;
 
 /// How a workload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -21,6 +22,12 @@ pub enum Verdict {
     Healthy,
     /// It did come right once, and something is missing now.
     Degraded,
+    /// A job: as many instances ended well as had to.
+    Complete,
+    /// A periodic job: its schedule starts runs when they are due.
+    Idle,
+    /// A periodic job: its schedule starts nothing for now.
+    Suspended,
 }
 
 /// Why a rollout is not complete yet.
@@ -30,8 +37,12 @@ pub enum Verdict {
 pub enum Waiting {
     /// The backend has not taken notice of the last change.
     Unnoticed,
+    /// A job has not ended.
+    Running,
     /// The rollout is paused.
     Paused,
+    /// The canaries stand the test, and wait for a promotion.
+    Promotion,
     /// Not all instances are of what was launched last.
     Updating,
     /// There are more instances than there should be.
@@ -52,6 +63,9 @@ impl fmt::Display for Verdict {
             Self::Failed => f.write_str("failed"),
             Self::Healthy => f.write_str("healthy"),
             Self::Degraded => f.write_str("degraded"),
+            Self::Complete => f.write_str("complete"),
+            Self::Idle => f.write_str("idle"),
+            Self::Suspended => f.write_str("suspended"),
         }
     }
 }
@@ -60,7 +74,9 @@ impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unnoticed => "not noticed yet",
+            Self::Running => "running",
             Self::Paused => "paused",
+            Self::Promotion => "awaiting promotion",
             Self::Updating => "updating",
             Self::Surplus => "more instances than desired",
             Self::OldInstances => "old instances are ending",
@@ -73,13 +89,15 @@ impl fmt::Display for Waiting {
 /// Judges an observation; the first rule that matches wins.
 ///
 /// 1. `Deleting`: it is being deleted.
-/// 2. `Progressing(Unnoticed)`: the backend has not taken notice of the last change, so nothing that it says counts.
-/// 3. `Failed`: the backend gave up on this rollout; or instances are wanted, none of the current ones is ready, and a
+/// 2. `Suspended` or `Idle`: it is periodic.
+/// 3. `Progressing(Unnoticed)`: the backend has not taken notice of the last change, so nothing that it says counts.
+/// 4. `Complete` or `Failed`: it is a job that has ended.
+/// 5. `Failed`: the backend gave up on this rollout; or instances are wanted, none of the current ones is ready, and a
 ///    current diagnosis cannot pass by itself or is older than the patience.
-/// 4. `Progressing`: paused; fewer updated than desired; more live than desired; old instances; never complete; or every
-///    missing instance is merely starting.
-/// 5. `Healthy`: as many are ready as desired, zero included.
-/// 6. `Degraded`: anything else.
+/// 6. `Progressing`: a job; paused; canaries that await a promotion; fewer updated than desired; more live than desired;
+///    old instances; never complete; or every missing instance is merely starting.
+/// 7. `Healthy`: as many are ready as desired, zero included.
+/// 8. `Degraded`: anything else.
 ///
 /// It reads no clock: ages are taken from [`Observation::at`], the server's time.
 #[must_use]
@@ -88,8 +106,16 @@ pub fn verdict(seen: &Observation) -> Verdict {
     if seen.deleting {
         return Verdict::Deleting;
     }
+    if seen.kind == KindName::Periodic {
+        return if seen.suspended { Verdict::Suspended } else { Verdict::Idle };
+    }
     if !seen.noticed {
         return Verdict::Progressing(Waiting::Unnoticed);
+    }
+    match seen.finished {
+        Some(Finished::Complete) => return Verdict::Complete,
+        Some(Finished::Failed) => return Verdict::Failed,
+        None => {}
     }
     let beyond = |d: &crate::Diagnosis| !d.kind.recoverable() || seen.at.since(d.since) >= seen.patience.duration();
     let hopeless = counts.desired > 0 && counts.ready == 0 && seen.diagnoses.iter().any(|d| d.current && beyond(d));
@@ -97,8 +123,12 @@ pub fn verdict(seen: &Observation) -> Verdict {
         return Verdict::Failed;
     }
     let missing = counts.desired.saturating_sub(counts.ready);
-    let waiting = if seen.paused {
+    let waiting = if seen.kind == KindName::Job {
+        Some(Waiting::Running)
+    } else if seen.paused {
         Some(Waiting::Paused)
+    } else if seen.awaits_promotion {
+        Some(Waiting::Promotion)
     } else if counts.updated < counts.desired {
         Some(Waiting::Updating)
     } else if counts.old > 0 {

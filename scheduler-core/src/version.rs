@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::op::PlanToken;
+
 /// What was launched: `v1:` and a hash of the canonical [`Workload`](crate::Workload) without its replicas.
 ///
 /// The same workload has the same revision on every backend and with every version of this library. Scaling and
@@ -119,6 +121,8 @@ pub enum Guard {
     IfAbsent,
     /// Only if it is there, ours, and this is still its version.
     IfVersion(Version),
+    /// Only if everything is still as it was when this [plan](crate::Scheduler::plan) was made. For launch alone.
+    IfPlan(PlanToken),
     /// Whoever owns it, it becomes ours; the reply says from whom it was taken.
     Adopt,
 }

@@ -7,19 +7,24 @@
 use scheduler_core::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::MANAGER;
 use crate::compare::keys_of;
+use crate::{MANAGER, OWN_MANAGERS};
 
-/// Whether we claim a field that is not rendered any more, so that the next apply would remove it.
-pub(crate) fn claims_surplus(rendered: &Value, live: &Value) -> bool {
+/// The paths of the fields that we claim and that are not rendered any more, so that the next apply would remove them.
+pub(crate) fn surplus(rendered: &Value, live: &Value) -> Vec<String> {
+    let mut found = Vec::new();
     let ours = entries(live).iter().filter(|entry| is_ours(entry));
-    ours.filter_map(|entry| entry["fieldsV1"].as_object()).any(|claims| has_surplus(claims, rendered))
+    for claims in ours.filter_map(|entry| entry["fieldsV1"].as_object()) {
+        find_surplus(claims, "", "", rendered, &mut found);
+    }
+    found
 }
 
 /// How much to take over from other managers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Items of lists that we render, which are not rendered: ports, variables, mounts.
+    /// Items of lists that we render, which are not rendered: ports, variables, mounts. And a pause, which ends with what
+    /// is launched next.
     ListItems,
     /// Everything, as the object was somebody else's and is ours now.
     All,
@@ -42,7 +47,12 @@ pub(crate) fn take_over(rendered: &Value, live: &Value, extent: Extent) -> Optio
             (None, _) => (Map::new(), Some(entry["fieldsV1"].clone())),
             (Some(claims), Extent::All) => (claims.clone(), None),
             (Some(claims), Extent::ListItems) => {
-                let (take, keep) = split(claims, rendered);
+                let (mut take, mut keep) = split(claims, rendered);
+                if live["spec"]["paused"] == true
+                    && let Some(paused) = remove_pause(&mut keep)
+                {
+                    unite(&mut take, paused);
+                }
                 (take, (!keep.is_empty()).then_some(Value::Object(keep)))
             }
         };
@@ -69,7 +79,7 @@ pub(crate) fn take_over(rendered: &Value, live: &Value, extent: Extent) -> Optio
     Some(kept.into())
 }
 
-/// The managers that claim less of the object after than before, without repetition.
+/// The managers, other than ourselves, that claim less of the object after than before; without repetition.
 pub(crate) fn lost(before: &Value, after: &Value) -> Vec<String> {
     let name =
         |entry: &Value| (entry["manager"].clone(), entry["operation"].clone(), entry.get("subresource").cloned());
@@ -80,16 +90,17 @@ pub(crate) fn lost(before: &Value, after: &Value) -> Vec<String> {
             let now = entries(after).iter().find(|now| name(now) == name(entry));
             now.is_none_or(|now| now["fieldsV1"] != entry["fieldsV1"])
         })
-        .filter_map(|entry| entry["manager"].as_str().map(str::to_owned))
+        .filter_map(|entry| entry["manager"].as_str().filter(|manager| !OWN_MANAGERS.contains(manager)))
+        .map(str::to_owned)
         .collect();
     managers.sort();
     managers.dedup();
     managers
 }
 
-/// What others may claim of a specification without changing what was launched: the count, and annotations of pods, by
-/// which tools restart them.
-const ALLOWED: &[&str] = &["/f:replicas", "/f:template/f:metadata/f:annotations"];
+/// What others may claim of a specification without changing what was launched: the count, a pause, and annotations of
+/// pods, by which tools restart them.
+const ALLOWED: &[&str] = &["/f:replicas", "/f:paused", "/f:template/f:metadata/f:annotations"];
 
 /// Whether somebody else changed the specification since we applied it: another manager claims a field there that we do
 /// not.
@@ -114,6 +125,11 @@ pub(crate) fn respecified(live: &Value) -> Option<Timestamp> {
     let writes = entries(live).iter().filter(|entry| entry.get("subresource").is_none());
     let specs = writes.filter(|entry| entry["fieldsV1"].get("f:spec").is_some());
     specs.filter_map(|entry| entry["time"].as_str()?.parse().ok()).max()
+}
+
+/// When a launch changed the object last: an apply that changes nothing leaves the time as it is.
+pub(crate) fn applied(live: &Value) -> Option<Timestamp> {
+    entries(live).iter().find(|entry| is_ours(entry))?["time"].as_str()?.parse().ok()
 }
 
 fn entries(live: &Value) -> &[Value] {
@@ -148,15 +164,28 @@ fn name_of(claim: &str) -> &str {
     claim.strip_prefix("f:").unwrap_or_default()
 }
 
-fn has_surplus(claims: &Map<String, Value>, rendered: &Value) -> bool {
-    fn search(claims: &Map<String, Value>, field: &str, rendered: &Value) -> bool {
-        claims.iter().any(|(claim, below)| match (part(claim, field, rendered), below.as_object()) {
-            (Some(Part::Absent { .. }), _) => true,
-            (Some(Part::Field(value) | Part::Item(value)), Some(below)) => search(below, name_of(claim), value),
-            _ => false,
-        })
+fn find_surplus(claims: &Map<String, Value>, path: &str, field: &str, rendered: &Value, found: &mut Vec<String>) {
+    for (claim, below) in claims {
+        let path = match claim.strip_prefix("f:") {
+            Some(name) if path.is_empty() => name.to_owned(),
+            Some(name) => format!("{path}.{name}"),
+            None => format!("{path}[{}]", key_of(claim)),
+        };
+        match (part(claim, field, rendered), below.as_object()) {
+            (Some(Part::Absent { .. }), _) => found.push(path),
+            (Some(Part::Field(value) | Part::Item(value)), Some(below)) => {
+                find_surplus(below, &path, name_of(claim), value, found);
+            }
+            _ => {}
+        }
     }
-    search(claims, "", rendered)
+}
+
+/// The first key of a claim on an item, for people.
+fn key_of(claim: &str) -> String {
+    let keys: Option<Map<String, Value>> = claim.strip_prefix("k:").and_then(|keys| serde_json::from_str(keys).ok());
+    let first = keys.and_then(|keys| keys.into_iter().next());
+    first.map(|(_, key)| key.to_string().trim_matches('"').to_owned()).unwrap_or_default()
 }
 
 /// What to take (items that are not rendered, of lists that are), and the rest.
@@ -185,6 +214,16 @@ fn split(claims: &Map<String, Value>, rendered: &Value) -> (Map<String, Value>, 
         (take, keep)
     }
     walk(claims, "", rendered)
+}
+
+/// Takes the claim on `spec.paused` out, and gives it as a claim of its own.
+fn remove_pause(claims: &mut Map<String, Value>) -> Option<Map<String, Value>> {
+    let spec = claims.get_mut("f:spec")?.as_object_mut()?;
+    let paused = spec.remove("f:paused")?;
+    if spec.is_empty() {
+        claims.remove("f:spec");
+    }
+    json!({"f:spec": {"f:paused": paused}}).as_object().cloned()
 }
 
 fn unite(into: &mut Map<String, Value>, more: Map<String, Value>) {
@@ -235,18 +274,22 @@ mod tests {
 
     #[test]
     fn what_we_claim_and_do_not_render_is_surplus() {
-        let surplus = |claims: &Value| claims_surplus(&rendered(), &live(&[entry(MANAGER, "Apply", claims)]));
-        assert!(!surplus(&all_rendered()));
-        for more in [
-            in_container(&json!({"f:command": {}})),
-            in_container(&json!({"f:env": {r#"k:{"name":"B"}"#: {".": {}}}})),
-            json!({"f:metadata": {"f:labels": {"f:b": {}}}}),
-            json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {r#"k:{"name":"side"}"#: {".": {}}}}}}}),
+        let of = |claims: &Value| surplus(&rendered(), &live(&[entry(MANAGER, "Apply", claims)]));
+        assert_eq!(of(&all_rendered()), [""; 0]);
+        let containers = "spec.template.spec.containers";
+        for (more, path) in [
+            (in_container(&json!({"f:command": {}})), format!("{containers}[web].command")),
+            (in_container(&json!({"f:env": {r#"k:{"name":"B"}"#: {".": {}}}})), format!("{containers}[web].env[B]")),
+            (json!({"f:metadata": {"f:labels": {"f:b": {}}}}), "metadata.labels.b".to_owned()),
+            (
+                json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {r#"k:{"name":"side"}"#: {".": {}}}}}}}),
+                format!("{containers}[side]"),
+            ),
         ] {
-            assert!(surplus(&more), "{more}");
+            assert_eq!(of(&more), [path], "{more}");
         }
         let theirs = live(&[entry("kubectl", "Update", &in_container(&json!({"f:command": {}})))]);
-        assert!(!claims_surplus(&rendered(), &theirs), "another's");
+        assert_eq!(surplus(&rendered(), &theirs), [""; 0], "another's");
     }
 
     #[test]

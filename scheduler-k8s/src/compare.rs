@@ -30,18 +30,31 @@ pub(crate) fn keys_of(field: &str, items: &[Value]) -> Option<&'static [&'static
     KEYED.iter().find(|(name, _)| *name == field).map(|(_, keys)| *keys)
 }
 
-/// The paths of rendered fields that the live object has not, or has differently; in the order of the rendered object.
-pub(crate) fn drift(rendered: &Value, live: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    Walk { found: &mut found }.value("", "", rendered, Some(live));
-    found
+/// A rendered field that the live object has not, or has differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Drift {
+    /// Its path, with the keys of list items in brackets.
+    pub(crate) path: String,
+    /// Whether the live object has nothing there.
+    pub(crate) missing: bool,
 }
 
-struct Walk<'a> {
-    found: &'a mut Vec<String>,
+/// The rendered fields that the live object has not, or has differently; in the order of the rendered object.
+pub(crate) fn drift(rendered: &Value, live: &Value) -> Vec<Drift> {
+    let mut walk = Walk { found: Vec::new() };
+    walk.value("", "", rendered, Some(live));
+    walk.found
 }
 
-impl Walk<'_> {
+struct Walk {
+    found: Vec<Drift>,
+}
+
+impl Walk {
+    fn differs(&mut self, path: &str, missing: bool) {
+        self.found.push(Drift { path: path.to_owned(), missing });
+    }
+
     fn value(&mut self, path: &str, field: &str, rendered: &Value, live: Option<&Value>) {
         match (rendered, live) {
             // The server leaves out what is zero or empty.
@@ -54,15 +67,22 @@ impl Walk<'_> {
             }
             (Value::Array(items), Some(Value::Array(live))) => self.list(path, field, items, live),
             (_, Some(live)) if equal(path, field, rendered, live) => {}
-            _ => self.found.push(path.to_owned()),
+            _ => self.differs(path, live.is_none()),
         }
     }
 
     fn list(&mut self, path: &str, field: &str, items: &[Value], live: &[Value]) {
+        if field == "volumeClaimTemplates" && items.len() == live.len() {
+            // Atomic, but with defaults in each item.
+            for (i, (item, live)) in items.iter().zip(live).enumerate() {
+                self.value(&format!("{path}[{i}]"), "", item, Some(live));
+            }
+            return;
+        }
         let Some(keys) = keys_of(field, items) else {
             // An atomic list. Its items may still have defaults, but none of those that we render has.
             if items != live {
-                self.found.push(path.to_owned());
+                self.differs(path, false);
             }
             return;
         };
@@ -71,7 +91,7 @@ impl Walk<'_> {
             let at = live.iter().position(|live| keys.iter().all(|key| live.get(key) == item.get(key)));
             // Init containers run one after the other; everywhere else the order means nothing.
             if field == "initContainers" && at.is_some() && at < last {
-                self.found.push(path.to_owned());
+                self.differs(path, false);
             }
             last = at.or(last);
             let key = item.get(keys[0]).map(|key| key.to_string()).unwrap_or_default();
@@ -190,7 +210,8 @@ mod tests {
                 vec!["initContainers".to_owned()],
             ),
         ] {
-            assert_eq!(drift(&rendered, &live), expected, "{what}");
+            let found: Vec<_> = drift(&rendered, &live).into_iter().map(|drift| drift.path).collect();
+            assert_eq!(found, expected, "{what}");
         }
     }
 }

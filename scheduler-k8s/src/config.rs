@@ -66,6 +66,9 @@ pub struct KubernetesConfig {
     /// The name that the server's certificate must be for, where it is not the one in the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls_server_name: Option<String>,
+    /// The class of the Ingresses that expose workloads; the cluster's default class if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_class: Option<String>,
     /// How long a connection may take to come about. 10 s if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connect_timeout: Option<Seconds>,
@@ -158,7 +161,11 @@ impl KubernetesScheduler {
     /// # Errors
     /// As [`connect`](Self::connect) and [`KubernetesConfig::connect_options`].
     pub async fn connect_config(config: &KubernetesConfig) -> Result<Self> {
-        Self::connect(config.connect_options()?, config.owner.clone()).await
+        let scheduler = Self::connect(config.connect_options()?, config.owner.clone()).await?;
+        Ok(match &config.ingress_class {
+            Some(class) => scheduler.ingress_class(class),
+            None => scheduler,
+        })
     }
 }
 
@@ -189,8 +196,11 @@ impl SchedulerFactory for KubernetesFactory {
 
     fn render(&self, config: Value, workload: &CheckedWorkload) -> Result<Vec<Value>> {
         let config: KubernetesConfig = parse(config)?;
-        let Kind::Service(service) = &workload.kind else { return Ok(Vec::new()) };
-        let context = RenderContext::new(service.replicas.resolve(None));
+        let count = match &workload.kind {
+            Kind::Service(service) => service.replicas.resolve(None),
+            _ => 0,
+        };
+        let context = RenderContext::new(count);
         let rendered = render(workload, &config.owner, &context)?;
         Ok(rendered.objects().cloned().collect())
     }

@@ -57,9 +57,16 @@ pub(crate) fn translate(error: &client::Error) -> Error {
 }
 
 /// The same for a write of an object that was rendered from a workload: what the server objects to is named by our fields.
-pub(crate) fn translate_write(error: &client::Error, workload: &CheckedWorkload, object: &str) -> Error {
+/// Without a workload the native fields are named.
+pub(crate) fn translate_write(error: &client::Error, workload: Option<&CheckedWorkload>, object: &str) -> Error {
     let causes = error.causes().iter().filter(|cause| !cause.field.is_empty());
-    let causes = causes.map(|cause| Fault::new(fields::ours(workload, object, &cause.field), cause.message.as_str()));
+    let causes = causes.map(|cause| {
+        let path = match workload {
+            Some(workload) => fields::ours(workload, object, &cause.field),
+            None => format!("{object}.{}", cause.field),
+        };
+        Fault::new(path, cause.message.as_str())
+    });
     translate(error).with_causes(causes.collect())
 }
 

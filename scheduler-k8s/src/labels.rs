@@ -9,18 +9,32 @@ use serde_json::{Map, Value};
 pub(crate) const OWNER: &str = "scheduler/owner";
 /// The name of the workload that it belongs to.
 pub(crate) const TARGET: &str = "scheduler/target";
-/// The revision that was launched last; an annotation of the Deployment alone, so that pods do not change with it.
+/// The revision that was launched last; an annotation of the main object alone, so that pods do not change with it.
 pub(crate) const REVISION: &str = "scheduler/revision";
-/// Kubernetes' own bookkeeping on Deployments. Controllers write it, and it says nothing about what somebody wants.
-const CONTROLLERS: &str = "deployment.kubernetes.io/";
+/// The patience in seconds; an annotation of main objects that have no `progressDeadlineSeconds`.
+pub(crate) const PATIENCE: &str = "scheduler/patience";
+/// The name of the periodic workload that a run is of; a label of its Job and its Pods.
+pub(crate) const RUN_OF: &str = "scheduler/run-of";
+/// The name of the workload that an entry of the history is of; a label, instead of [`TARGET`]: StatefulSets and
+/// DaemonSets take ControllerRevisions that their selector finds for their own.
+pub(crate) const HISTORY: &str = "scheduler/history";
+/// That somebody called a revision good; an annotation of its entry in the history.
+pub(crate) const HEALTHY: &str = "scheduler/healthy";
+/// The name of the configuration that a Secret is a version of; a label.
+pub(crate) const CONFIG: &str = "scheduler/config";
+/// Which restart the pods come from; an annotation of the pod template that no launch applies.
+pub(crate) const RESTART: &str = "scheduler/restart";
+/// Kubernetes' own bookkeeping on main objects. Controllers and the server write it, and it says nothing about what
+/// somebody wants.
+const BOOKKEEPING: &[&str] = &["deployment.kubernetes.io/", "deprecated.daemonset.template.generation"];
 
 type Texts = BTreeMap<String, String>;
 
-/// The label that tells the pods of one workload from all others of the namespace: the selector of its Deployment and its
+/// The label that tells the pods of one workload from all others of the namespace: the selector of its main object and its
 /// Service.
 ///
-/// It is immutable in a Deployment, hence minimal: without the owner, which [`Guard::Adopt`](scheduler_core::Guard::Adopt)
-/// changes. The Deployment's own name is the same text, so that no two can have it in one namespace.
+/// It is immutable there, hence minimal: without the owner, which [`Guard::Adopt`](scheduler_core::Guard::Adopt)
+/// changes. The main object's own name is the same text, so that no two can have it in one namespace.
 pub(crate) fn selector(target: &Target) -> Texts {
     BTreeMap::from([(TARGET.to_owned(), target.name.to_string())])
 }
@@ -72,10 +86,16 @@ pub(crate) fn owner_of(object: &Value) -> Option<OwnerId> {
     object["metadata"]["labels"][OWNER].as_str().and_then(|owner| OwnerId::new(owner).ok())
 }
 
+/// The workload that an object bears the labels of.
+pub(crate) fn is_of(object: &Value, owner: &OwnerId, target: &Target) -> bool {
+    let labels = &object["metadata"]["labels"];
+    labels[OWNER] == owner.as_str() && labels[TARGET] == target.name.as_str()
+}
+
 /// The annotations that a change of somebody would show in.
 pub(crate) fn telling_annotations(metadata: &Value) -> impl Iterator<Item = (&String, &Value)> {
     let annotations = metadata["annotations"].as_object();
-    annotations.into_iter().flatten().filter(|(key, _)| !key.starts_with(CONTROLLERS))
+    annotations.into_iter().flatten().filter(|(key, _)| !BOOKKEEPING.iter().any(|own| key.starts_with(own)))
 }
 
 /// Texts as a JSON object.

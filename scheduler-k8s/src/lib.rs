@@ -17,7 +17,7 @@
 //!
 //! # Rooms
 //!
-//! * [`render`]: a [`Workload`](scheduler_core::Workload) as a Deployment and a Service. Pure; prints without a server.
+//! * [`render`]: a [`Workload`](scheduler_core::Workload) as native objects. Pure; prints without a server.
 //! * [`observe`]: native objects as an [`Observation`](scheduler_core::Observation). Pure.
 //! * [`KubernetesScheduler`]: the interpreter, thin, over the [`client`].
 //!
@@ -32,6 +32,7 @@ mod config;
 mod error;
 mod fields;
 mod interpreter;
+mod kind;
 mod labels;
 mod observe;
 mod render;
@@ -40,8 +41,15 @@ pub use scheduler_k8s_client as client;
 
 pub use config::{KubernetesConfig, KubernetesFactory};
 pub use interpreter::KubernetesScheduler;
+pub use kind::MainKind;
 pub use observe::{NativeObjects, observe};
 pub use render::{KubernetesExtension, RenderContext, Rendered, render};
 
 /// The field manager by which objects are applied.
 pub const MANAGER: &str = "scheduler";
+/// The field managers of what stands beside that, so that a launch neither makes nor removes it: one for each thing, as an
+/// apply drops what the same manager applied before and leaves out now.
+const RESTARTER: &str = "scheduler-restart";
+const PAUSER: &str = "scheduler-pause";
+const MARKER: &str = "scheduler-healthy";
+const OWN_MANAGERS: &[&str] = &[MANAGER, RESTARTER, PAUSER, MARKER];

@@ -7,6 +7,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +20,9 @@ use scheduler_core::conformance::{
     Case, Disturbance, Failure, Harness, Injection, Outcome, Timing, World, cases, soak,
 };
 use scheduler_core::memory::Fate;
-use scheduler_core::{BackendName, Capabilities, Namespace, OwnerId, Role, Scheduler, Target, Workload};
+use scheduler_core::{Capabilities, Namespace, OwnerId, Role, Scheduler, Target, Workload};
 use scheduler_k8s::KubernetesScheduler;
-use scheduler_k8s::client::Client;
+use scheduler_k8s::client::{Client, kube};
 use scheduler_k8s_testbed::{LazyTestbed, Testbed, User};
 use serde_json::{Value, json};
 use support::fault::Faults;
@@ -59,8 +60,13 @@ struct KubernetesHarness {
 
 impl Harness for KubernetesHarness {
     fn capabilities(&self) -> Capabilities {
-        // Without a server: what the servers of the testbed can do.
-        Capabilities::all(BackendName::kubernetes())
+        // Without a server: what a scheduler says of those that it is made for.
+        let _runtime = RUNTIME.enter();
+        let nowhere = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Err::<http::Response<http_body_util::Empty<bytes::Bytes>>, tower::BoxError>("there is no server".into())
+        });
+        let client = Client::new(kube::Client::new(nowhere, "default"));
+        KubernetesScheduler::new(client, OwnerId::new("anybody").expect("it is one")).capabilities().clone()
     }
 
     fn fate(&self, mut workload: Workload, fate: Fate, tag: &str) -> Workload {
@@ -166,11 +172,15 @@ impl World for KubernetesWorld {
 
     async fn disturb(&self, target: &Target, disturbance: Disturbance) -> Result<(), Failure> {
         let name = target.name.as_str();
-        let deployment = format!("deployment/{name}");
+        let deployment = match disturbance {
+            Disturbance::MakeForeign(_) | Disturbance::RemoveService | Disturbance::BreakWatches => String::new(),
+            _ => self.main_object(name).await?,
+        };
         let done = match disturbance {
             Disturbance::SetImage(image) => {
-                let path = "jsonpath={.spec.template.spec.containers[0].name}";
-                let container = self.kubectl_with(&["get", &deployment, "--output", path]).await?;
+                let template = if deployment.starts_with("cronjob") { "spec.jobTemplate.spec" } else { "spec" };
+                let path = format!("jsonpath={{.{template}.template.spec.containers[0].name}}");
+                let container = self.kubectl_with(&["get", &deployment, "--output", &path]).await?;
                 let image = format!("{container}={image}");
                 self.kubectl_with(&["set", "image", &deployment, &image]).await
             }
@@ -205,12 +215,17 @@ impl World for KubernetesWorld {
     }
 
     async fn objects(&self) -> Result<Vec<(String, String)>, Failure> {
-        let mut found = Vec::new();
-        for object in self.get("deployments,services,configmaps,secrets,replicasets").await? {
+        let (mut found, mut histories) = (Vec::new(), BTreeMap::<String, Vec<_>>::new());
+        const KINDS: &str = "deployments,statefulsets,daemonsets,jobs,cronjobs,services,configmaps,secrets,replicasets,\
+                             controllerrevisions,ingresses";
+        let objects = self.get(KINDS).await?;
+        for object in &objects {
             let metadata = &object["metadata"];
             let (kind, name) =
                 (object["kind"].as_str().unwrap_or_default(), metadata["name"].as_str().unwrap_or_default());
-            let controlled = metadata["ownerReferences"][0]["controller"] == true;
+            // Of what a controller made, only a run that was begun by hand is ours.
+            let is_run = kind == "Job" && metadata["labels"]["scheduler/target"] == name;
+            let controlled = metadata["ownerReferences"][0]["controller"] == true && !is_run;
             // The authority's certificate is in every namespace.
             if controlled || name == "kube-root-ca.crt" {
                 continue;
@@ -219,8 +234,13 @@ impl World for KubernetesWorld {
             let managed = metadata["managedFields"].as_array().into_iter().flatten();
             let managed: Vec<_> = managed.filter(|entry| entry.get("subresource") != Some(&json!("status"))).collect();
             let token = json!([metadata["uid"], metadata["generation"], metadata["labels"], managed]);
-            found.push((format!("{kind}/{name}"), token.to_string()));
+            // How many entries a history has depends on what was launched before. A launch tells them as one, too.
+            match metadata["labels"]["scheduler/history"].as_str() {
+                Some(of) => histories.entry(format!("ControllerRevisions/{of}")).or_default().push(token),
+                None => found.push((format!("{kind}/{name}"), token.to_string())),
+            }
         }
+        found.extend(histories.into_iter().map(|(name, tokens)| (name, json!(tokens).to_string())));
         found.sort();
         Ok(found)
     }
@@ -228,7 +248,7 @@ impl World for KubernetesWorld {
     async fn instances(&self) -> Result<Vec<String>, Failure> {
         let pods = self.get("pods").await?;
         let living = pods.iter().filter(|pod| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")));
-        Ok(living.filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect())
+        Ok(living.map(instance_id).collect())
     }
 
     fn inject(&self, nth: u32, fault: Injection) {
@@ -241,6 +261,17 @@ impl World for KubernetesWorld {
 }
 
 impl KubernetesWorld {
+    /// The main object of this name, as kubectl takes it (`deployment.apps/web`).
+    async fn main_object(&self, name: &str) -> Result<String, Failure> {
+        for kind in ["deployment", "statefulset", "daemonset", "job", "cronjob"] {
+            let found = self.kubectl_with(&["get", kind, name, "--ignore-not-found", "--output", "name"]).await?;
+            if !found.trim().is_empty() {
+                return Ok(found.trim().to_owned());
+            }
+        }
+        Err(Failure(format!("there is no main object {name}")))
+    }
+
     /// Loses the node of one of the workload's Pods.
     async fn lose_node(&self, name: &str) -> Result<(), Failure> {
         let pods = self.get("pods").await?;
@@ -248,6 +279,15 @@ impl KubernetesWorld {
         let node =
             pod.and_then(|pod| pod["spec"]["nodeName"].as_str()).ok_or_else(|| Failure("no Pod has a node".into()))?;
         self.testbed.lose_node(node).await.map_err(failure)
+    }
+}
+
+/// As the scheduler makes it: of a StatefulSet's Pod with the start of its uid.
+fn instance_id(pod: &Value) -> String {
+    let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
+    match pod["metadata"]["ownerReferences"][0]["kind"].as_str() {
+        Some("StatefulSet") => format!("{}.{}", text("name"), &text("uid")[..8]),
+        _ => text("name"),
     }
 }
 

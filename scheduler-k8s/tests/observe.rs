@@ -4,7 +4,7 @@
 use scheduler_core::{
     Detail, DiagnosisKind, FaultOf, Instance, InstanceState, Observation, Timestamp, Verdict, Waiting,
 };
-use scheduler_k8s::{NativeObjects, observe};
+use scheduler_k8s::{MainKind, NativeObjects, observe};
 use serde_json::{Value, json};
 
 /// The time at which everything is looked at.
@@ -94,7 +94,7 @@ fn crashed(end: Value) -> Value {
 fn see(deployment: &Value, sets: &[Value], pods: &[Value], events: &[Value]) -> Observation {
     let (sets, pods, events): (Vec<_>, Vec<_>, Vec<_>) =
         (sets.iter().collect(), pods.iter().collect(), events.iter().collect());
-    let objects = NativeObjects::new(deployment).pods(&sets, &pods).events(&events);
+    let objects = NativeObjects::new(MainKind::Deployment, deployment).pods(&sets, &pods).events(&events);
     observe(&objects, NOW.parse().unwrap()).unwrap()
 }
 
@@ -416,5 +416,5 @@ fn the_version_moves_with_specification_labels_and_annotations_but_not_with_book
 fn what_bears_no_owner_is_nobodys() {
     let mut bare = deployment(1);
     bare["metadata"]["labels"] = json!({"app": "web"});
-    assert_eq!(observe(&NativeObjects::new(&bare), NOW.parse().unwrap()), None);
+    assert_eq!(observe(&NativeObjects::new(MainKind::Deployment, &bare), NOW.parse().unwrap()), None);
 }

@@ -5,7 +5,7 @@ use scheduler_core::{
     BackendName, CheckedWorkload, ConfigEntry, ConfigRef, Container, EmptyVolume, EnvValue, ErrorKind, Marks, NodeRule,
     OwnerId, Probe, Role, RuntimeField, Update, VolumeSource, Workload,
 };
-use scheduler_k8s::{KubernetesExtension, RenderContext, Rendered, render};
+use scheduler_k8s::{KubernetesExtension, MainKind, RenderContext, Rendered, render};
 use serde_json::{Value, json};
 
 fn owner() -> OwnerId {
@@ -72,7 +72,7 @@ fn everything() -> Workload {
 
 #[test]
 fn the_least_workload() {
-    insta::assert_json_snapshot!(rendered(Workload::service("shop", "web").container(web())).deployment);
+    insta::assert_json_snapshot!(rendered(Workload::service("shop", "web").container(web())).main);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_workload_without_ports_has_no_service() {
 #[test]
 fn a_version_mark_alone_changes_no_pod() {
     let of = |version: &str| {
-        rendered(Workload::service("shop", "web").container(web()).marks(marks("web", version, "qa"))).deployment
+        rendered(Workload::service("shop", "web").container(web()).marks(marks("web", version, "qa"))).main
     };
     let (one, two) = (of("1.0"), of("2.0"));
     assert_eq!(one["spec"], two["spec"]);
@@ -117,14 +117,14 @@ fn a_version_mark_alone_changes_no_pod() {
 fn the_revision_is_on_the_deployment_alone() {
     let workload = Workload::service("shop", "web").container(web().port("http", 80)).check().unwrap();
     let objects = render(&workload, &owner(), &RenderContext::new(1)).unwrap();
-    assert_eq!(objects.deployment["metadata"]["annotations"]["scheduler/revision"], workload.revision().as_str());
+    assert_eq!(objects.main["metadata"]["annotations"]["scheduler/revision"], workload.revision().as_str());
     assert!(!objects.service.unwrap().to_string().contains(workload.revision().as_str()));
-    assert!(!objects.deployment["spec"].to_string().contains(workload.revision().as_str()));
+    assert!(!objects.main["spec"].to_string().contains(workload.revision().as_str()));
 }
 
 #[test]
 fn without_an_identity_there_are_no_credentials_of_the_platform() {
-    let spec = |workload| rendered(workload).deployment["spec"]["template"]["spec"].clone();
+    let spec = |workload| rendered(workload).main["spec"]["template"]["spec"].clone();
     let bare = spec(Workload::service("shop", "web").container(web()));
     assert_eq!(bare["automountServiceAccountToken"], false);
     assert_eq!(bare["enableServiceLinks"], false);
@@ -137,7 +137,7 @@ fn without_an_identity_there_are_no_credentials_of_the_platform() {
 #[test]
 fn recreate_has_no_bounds() {
     let workload = Workload::service("shop", "web").container(web()).update(Update::Recreate);
-    assert_eq!(rendered(workload).deployment["spec"]["strategy"], json!({"type": "Recreate"}));
+    assert_eq!(rendered(workload).main["spec"]["strategy"], json!({"type": "Recreate"}));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_selector_that_was_taken_over_stays_and_is_matched() {
     let workload = Workload::service("shop", "web").container(web()).check().unwrap();
     let selector = json!({"matchLabels": {"app": "web"}});
     let context = RenderContext::new(1).selector(selector.clone());
-    let deployment = render(&workload, &owner(), &context).unwrap().deployment;
+    let deployment = render(&workload, &owner(), &context).unwrap().main;
     assert_eq!(deployment["spec"]["selector"], selector);
     let labels = &deployment["spec"]["template"]["metadata"]["labels"];
     assert_eq!((&labels["app"], &labels["scheduler/target"]), (&json!("web"), &json!("web")));
@@ -168,8 +168,8 @@ fn extended(extension: Value) -> Result<Rendered, scheduler_core::Error> {
 #[test]
 fn an_extension_sets_and_removes_what_the_model_has_no_word_for() {
     let patch = json!({"spec": {"revisionHistoryLimit": null, "template": {"spec": {"priorityClassName": "high"}}}});
-    let extension = serde_json::to_value(KubernetesExtension::default().deployment(patch)).unwrap();
-    let deployment = extended(extension).unwrap().deployment;
+    let extension = serde_json::to_value(KubernetesExtension::default().main(MainKind::Deployment, patch)).unwrap();
+    let deployment = extended(extension).unwrap().main;
     assert_eq!(deployment["spec"]["template"]["spec"]["priorityClassName"], "high");
     assert_eq!(deployment["spec"].get("revisionHistoryLimit"), None);
     assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["name"], "web");

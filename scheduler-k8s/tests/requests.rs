@@ -1,7 +1,7 @@
 //! What the interpreter sends and what it makes of the answers, against a scripted server.
 #![expect(clippy::unwrap_used, reason = "this is a test, which clippy cannot tell in its helpers")]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::{Ready, ready};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -20,27 +20,30 @@ use scheduler_k8s::{KubernetesScheduler, RenderContext, render};
 use serde_json::{Value, json};
 use tower::{BoxError, Service};
 
-/// A server that answers what it is told, in order, and remembers what it was asked.
+/// A server that answers what it is told, for each method and kind in order, and remembers what it was asked. Of what it was
+/// told nothing there is nothing.
 #[derive(Clone, Default)]
 struct Script(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    answers: VecDeque<Response<Full<Bytes>>>,
+    answers: BTreeMap<String, VecDeque<Response<Full<Bytes>>>>,
     asked: Vec<String>,
 }
 
 impl Script {
-    fn answer(self, code: u16, body: &Value) -> Self {
-        self.answer_with(code, &[("content-type", "application/json")], &body.to_string())
+    /// To a request such as `GET deployments`; `LIST` is a GET of many.
+    fn answer(self, to: &str, code: u16, body: &Value) -> Self {
+        self.answer_with(to, code, &[("content-type", "application/json")], &body.to_string())
     }
 
-    fn answer_with(self, code: u16, headers: &[(&str, &str)], body: &str) -> Self {
+    fn answer_with(self, to: &str, code: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let mut response = Response::builder().status(code);
         for (name, value) in headers {
             response = response.header(*name, *value);
         }
-        self.0.lock().unwrap().answers.push_back(response.body(Full::from(body.to_owned())).unwrap());
+        let response = response.body(Full::from(body.to_owned())).unwrap();
+        self.0.lock().unwrap().answers.entry(to.to_owned()).or_default().push_back(response);
         self
     }
 
@@ -52,7 +55,8 @@ impl Script {
     /// What was asked; everything that was to be answered must have been asked for.
     fn asked(&self) -> Vec<String> {
         let state = self.0.lock().unwrap();
-        assert_eq!(state.answers.len(), 0, "answers that nobody asked for, after {:?}", state.asked);
+        let left: Vec<_> = state.answers.iter().filter(|(_, answers)| !answers.is_empty()).map(|(to, _)| to).collect();
+        assert_eq!(left, [""; 0], "answers that nobody asked for, after {:?}", state.asked);
         state.asked.clone()
     }
 }
@@ -68,9 +72,23 @@ impl Service<Request<Body>> for Script {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let mut state = self.0.lock().unwrap();
-        let kind = request.uri().path().rsplit('/').nth(1).unwrap_or_default().to_owned();
-        state.asked.push(format!("{} {kind}", request.method()));
-        ready(state.answers.pop_front().ok_or_else(|| "the script has no more answers".into()))
+        let parts: Vec<&str> = request.uri().path().split('/').collect();
+        // …/namespaces/shop/<kind>[/<name>], and nothing else is asked for here.
+        let at = parts.iter().position(|part| *part == "namespaces").map_or(parts.len() - 1, |at| at + 2);
+        let many = parts.len() == at + 1;
+        let method = if many { "LIST" } else { request.method().as_str() };
+        let asked = format!("{method} {}", parts[at]);
+        state.asked.push(asked.clone());
+        let answer = state.answers.get_mut(&asked).and_then(VecDeque::pop_front).or_else(|| {
+            let (code, body) = match method {
+                "LIST" => (200, json!({"items": [], "metadata": {}})),
+                "GET" => (404, absent(parts[at])),
+                _ => return None,
+            };
+            let response = Response::builder().status(code).header("content-type", "application/json");
+            Some(response.body(Full::from(body.to_string())).unwrap())
+        });
+        ready(answer.ok_or_else(|| format!("the script has no answer to {asked}").into()))
     }
 }
 
@@ -85,7 +103,7 @@ fn target() -> Target {
 /// The Deployment as a server holds it after a launch.
 fn stored() -> Value {
     let objects = render(&workload().check().unwrap(), &OwnerId::new("platform").unwrap(), &RenderContext::new(1));
-    let mut deployment = objects.unwrap().deployment;
+    let mut deployment = objects.unwrap().main;
     deployment["metadata"]["uid"] = "d".into();
     deployment["metadata"]["generation"] = 1.into();
     deployment["metadata"]["resourceVersion"] = "10".into();
@@ -98,6 +116,30 @@ fn stored_service() -> Value {
     service["metadata"]["uid"] = "s".into();
     service["metadata"]["resourceVersion"] = "11".into();
     service
+}
+
+/// Its history, as a server lists it.
+fn stored_history() -> Value {
+    let workload = workload().check().unwrap();
+    let name = format!("web.{}", workload.revision().as_str().trim_start_matches("v1:"));
+    json!({"metadata": {}, "items": [{
+        "metadata": {
+            "name": name, "namespace": "shop", "uid": "r", "resourceVersion": "12",
+            "labels": {"scheduler/owner": "platform", "scheduler/history": "web"},
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d"}],
+        },
+        "revision": 1,
+        "data": {"workload": serde_json::to_value(&workload).unwrap()},
+    }]})
+}
+
+/// A server that holds what a launch made, but for the Deployment, which is this one.
+fn launched(deployment: &Value) -> Script {
+    Script::default().answer("GET deployments", 200, deployment).answer("GET services", 200, &stored_service()).answer(
+        "LIST controllerrevisions",
+        200,
+        &stored_history(),
+    )
 }
 
 fn with(mut object: Value, pointer: &str, value: impl Into<Value>) -> Value {
@@ -125,10 +167,9 @@ async fn launch(script: &Script, guard: Guard) -> Result<scheduler_core::Launche
 async fn what_cannot_be_rendered_or_is_not_supported_is_refused_before_anything_is_sent() {
     let kubernetes = scheduler_core::BackendName::kubernetes();
     let odd = workload().extension(&kubernetes, json!({"pods": {}})).check().unwrap();
-    let sidecar = Container::new("side", "side:1").role(scheduler_core::Role::Sidecar);
-    let sidecar = workload().container(sidecar).check().unwrap();
+    let canary = workload().update(scheduler_core::Update::Canary(scheduler_core::Canary::new(1))).check().unwrap();
     for (workload, kind) in
-        [(odd, ErrorKind::InvalidArgument), (sidecar, ErrorKind::Unsupported(Some(scheduler_core::Feature::Sidecars)))]
+        [(odd, ErrorKind::InvalidArgument), (canary, ErrorKind::Unsupported(Some(scheduler_core::Feature::Canaries)))]
     {
         let script = Script::default();
         let error = script.scheduler().launch(Launch::new(workload)).await.unwrap_err();
@@ -141,20 +182,34 @@ async fn what_cannot_be_rendered_or_is_not_supported_is_refused_before_anything_
 }
 
 #[tokio::test]
-async fn a_known_version_decides_about_sidecars() {
-    let has = |scheduler: KubernetesScheduler| scheduler.capabilities().has(scheduler_core::Feature::Sidecars);
+async fn a_known_version_decides_about_sidecars_and_jobs() {
+    use scheduler_core::Feature;
+    let has = |scheduler: KubernetesScheduler| {
+        [Feature::Sidecars, Feature::Jobs].map(|feature| scheduler.capabilities().has(feature))
+    };
     let script = Script::default();
-    assert!(!has(script.scheduler()));
-    assert!(!has(script.scheduler().for_version(1, 28)));
-    assert!(has(script.scheduler().for_version(1, 29)));
-    assert!(has(script.scheduler().for_version(2, 0)));
+    assert_eq!(has(script.scheduler()), [true; 2]);
+    assert_eq!(has(script.scheduler().for_version(1, 28)), [false; 2]);
+    assert_eq!(has(script.scheduler().for_version(1, 29)), [true; 2]);
+    assert_eq!(has(script.scheduler().for_version(2, 0)), [true; 2]);
 }
 
 #[tokio::test]
-async fn unchanged_takes_two_reads() {
-    let script = Script::default().answer(200, &stored()).answer(200, &stored_service());
+async fn unchanged_takes_three_reads() {
+    let script = launched(&stored());
     assert_eq!(launch(&script, Guard::IfOwned).await.unwrap().change, Change::Unchanged);
-    assert_eq!(script.asked(), ["GET deployments", "GET services"]);
+    assert_eq!(script.asked(), ["GET deployments", "GET services", "LIST controllerrevisions"]);
+}
+
+/// What a launch that was cut off before its last write left.
+#[tokio::test]
+async fn a_missing_entry_of_the_history_is_made_good() {
+    let script = Script::default()
+        .answer("GET deployments", 200, &stored())
+        .answer("GET services", 200, &stored_service())
+        .answer("PATCH controllerrevisions", 201, &stored_history()["items"][0]);
+    assert_eq!(launch(&script, Guard::IfOwned).await.unwrap().change, Change::Updated(Effect::InPlace));
+    script.asked();
 }
 
 /// A status update moved the resourceVersion: nobody's change.
@@ -162,28 +217,26 @@ async fn unchanged_takes_two_reads() {
 async fn a_conflict_without_a_change_is_repeated() {
     let old = with(stored(), "/spec/minReadySeconds", 9);
     let conflict = status(409, "Conflict", "deployments", "web");
-    let script = Script::default()
-        .answer(200, &old)
-        .answer(200, &stored_service())
-        .answer(409, &conflict)
-        .answer(200, &with(old.clone(), "/metadata/resourceVersion", "12"))
-        .answer(409, &conflict)
-        .answer(200, &with(old, "/metadata/resourceVersion", "13"))
-        .answer(200, &with(stored(), "/metadata/resourceVersion", "14"));
+    let script = launched(&old)
+        .answer("PATCH deployments", 409, &conflict)
+        .answer("GET deployments", 200, &with(old.clone(), "/metadata/resourceVersion", "12"))
+        .answer("PATCH deployments", 409, &conflict)
+        .answer("GET deployments", 200, &with(old, "/metadata/resourceVersion", "13"))
+        .answer("PATCH deployments", 200, &with(stored(), "/metadata/resourceVersion", "14"));
     assert_eq!(launch(&script, Guard::IfOwned).await.unwrap().change, Change::Updated(Effect::InPlace));
     let asked = script.asked();
     assert_eq!(asked.iter().filter(|asked| *asked == "PATCH deployments").count(), 3);
-    assert_eq!(asked.len(), 7);
+    assert_eq!(asked.len(), 8);
 }
 
 #[tokio::test]
 async fn conflicts_without_end_are_given_up() {
     let old = with(stored(), "/spec/minReadySeconds", 9);
-    let mut script = Script::default().answer(200, &old).answer(200, &stored_service());
+    let mut script = launched(&old);
     for attempt in 1..=5 {
-        script = script.answer(409, &status(409, "Conflict", "deployments", "web"));
+        script = script.answer("PATCH deployments", 409, &status(409, "Conflict", "deployments", "web"));
         if attempt < 5 {
-            script = script.answer(200, &old);
+            script = script.answer("GET deployments", 200, &old);
         }
     }
     let error = launch(&script, Guard::IfOwned).await.unwrap_err();
@@ -195,11 +248,9 @@ async fn conflicts_without_end_are_given_up() {
 #[tokio::test]
 async fn a_conflict_with_a_change_is_told_with_the_version_now() {
     let old = with(stored(), "/spec/minReadySeconds", 9);
-    let script = Script::default()
-        .answer(200, &old)
-        .answer(200, &stored_service())
-        .answer(409, &status(409, "Conflict", "deployments", "web"))
-        .answer(200, &with(old, "/metadata/generation", 2));
+    let script = launched(&old)
+        .answer("PATCH deployments", 409, &status(409, "Conflict", "deployments", "web"))
+        .answer("GET deployments", 200, &with(old, "/metadata/generation", 2));
     let error = launch(&script, Guard::IfOwned).await.unwrap_err();
     let ErrorKind::Conflict(Conflict::Moved { now: Some(now) }) = error.kind() else { panic!("{error}") };
     assert!(now.as_str().starts_with("d.2."), "{now}");
@@ -211,12 +262,15 @@ async fn a_conflict_with_a_change_is_told_with_the_version_now() {
 async fn a_lost_race_to_create_is_decided_by_the_guard() {
     let race = |now: Value| {
         Script::default()
-            .answer(404, &absent("deployments"))
-            .answer(404, &absent("services"))
-            .answer(409, &status(409, "Conflict", "deployments", "web"))
-            .answer(200, &now)
+            .answer("GET deployments", 404, &absent("deployments"))
+            .answer("PATCH deployments", 409, &status(409, "Conflict", "deployments", "web"))
+            .answer("GET deployments", 200, &now)
     };
-    let script = race(stored()).answer(201, &stored_service());
+    let script = race(stored()).answer("PATCH services", 201, &stored_service()).answer(
+        "PATCH controllerrevisions",
+        201,
+        &stored_history()["items"][0],
+    );
     assert!(launch(&script, Guard::IfOwned).await.is_ok(), "ours");
     script.asked();
     let script = race(stored());
@@ -242,13 +296,12 @@ async fn what_was_taken_over_is_told_although_the_apply_is_repeated() {
     old["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "B", "value": "2"}]);
     let claimed = with(old.clone(), "/metadata/managedFields", theirs);
     let moved = with(old, "/metadata/managedFields", ours);
-    let script = Script::default()
-        .answer(200, &claimed)
-        .answer(200, &stored_service())
-        .answer(200, &with(moved.clone(), "/metadata/resourceVersion", "12"))
-        .answer(409, &status(409, "Conflict", "deployments", "web"))
-        .answer(200, &with(moved, "/metadata/resourceVersion", "13"))
-        .answer(200, &with(stored(), "/metadata/resourceVersion", "14"));
+    let script = launched(&claimed)
+        .answer("PATCH deployments", 200, &with(moved.clone(), "/metadata/resourceVersion", "12"))
+        .answer("PATCH deployments", 409, &status(409, "Conflict", "deployments", "web"))
+        .answer("GET deployments", 200, &with(moved, "/metadata/resourceVersion", "13"))
+        .answer("PATCH deployments", 200, &with(stored(), "/metadata/resourceVersion", "14"))
+        .answer("PATCH controllerrevisions", 201, &stored_history()["items"][0]);
     let mut named = workload();
     named.containers[0] = named.containers[0].clone().env("A", "1");
     let launched = script.scheduler().launch(Launch::new(named.check().unwrap())).await.unwrap();
@@ -260,44 +313,32 @@ async fn what_was_taken_over_is_told_although_the_apply_is_repeated() {
 #[tokio::test]
 async fn what_a_hook_undoes_is_no_change() {
     let rewritten = with(stored(), "/spec/template/spec/containers/0/image", "mirror.example/web:1");
-    let script = Script::default().answer(200, &rewritten).answer(200, &stored_service()).answer(200, &rewritten);
+    let script = launched(&rewritten).answer("PATCH deployments", 200, &rewritten);
     assert_eq!(launch(&script, Guard::IfOwned).await.unwrap().change, Change::Unchanged);
     script.asked();
 }
 
 #[tokio::test]
 async fn the_server_s_warnings_reach_the_reply() {
+    let warning = [("content-type", "application/json"), ("warning", "299 - \"this field is deprecated\"")];
     let script = Script::default()
-        .answer(404, &absent("deployments"))
-        .answer(404, &absent("services"))
-        .answer_with(
-            201,
-            &[("content-type", "application/json"), ("warning", "299 - \"this field is deprecated\"")],
-            &stored().to_string(),
-        )
-        .answer(201, &stored_service());
+        .answer_with("PATCH deployments", 201, &warning, &stored().to_string())
+        .answer("PATCH services", 201, &stored_service())
+        .answer("PATCH controllerrevisions", 201, &stored_history()["items"][0]);
     assert_eq!(launch(&script, Guard::IfOwned).await.unwrap().warnings, ["this field is deprecated"]);
 }
 
 #[tokio::test]
 async fn a_delete_that_moved_meanwhile_is_decided_anew() {
-    let version = {
-        let script = Script::default().answer(200, &stored()).answer(200, &stored_service());
-        launch(&script, Guard::IfOwned).await.unwrap().version
-    };
+    let version = launch(&launched(&stored()), Guard::IfOwned).await.unwrap().version;
     let script = Script::default()
-        .answer(200, &stored())
-        .answer(200, &stored_service())
-        .answer(409, &status(409, "Conflict", "deployments", "web"))
-        .answer(200, &with(stored(), "/metadata/generation", 2))
-        .answer(200, &stored_service());
+        .answer("GET deployments", 200, &stored())
+        .answer("DELETE deployments", 409, &status(409, "Conflict", "deployments", "web"))
+        .answer("GET deployments", 200, &with(stored(), "/metadata/generation", 2));
     let error = script.scheduler().delete(Delete::new(target()).guard(Guard::IfVersion(version))).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Conflict(Conflict::Moved { now: Some(_) })), "{error}");
-    assert_eq!(
-        script.asked(),
-        ["GET deployments", "GET services", "DELETE deployments", "GET deployments", "GET services"]
-    );
-    let script = Script::default().answer(404, &absent("deployments")).answer(404, &absent("services"));
+    assert_eq!(script.asked().iter().filter(|asked| asked.starts_with("DELETE")).count(), 1);
+    let script = Script::default();
     let guard = Guard::IfVersion(Version::new("x"));
     let error = script.scheduler().delete(Delete::new(target()).guard(guard)).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Conflict(Conflict::Absent));
@@ -305,16 +346,13 @@ async fn a_delete_that_moved_meanwhile_is_decided_anew() {
 
 /// The first read of a status meets this answer.
 async fn refused_read(code: u16, headers: &[(&str, &str)], body: &str) -> Error {
-    let script = Script::default().answer_with(code, headers, body);
+    let script = Script::default().answer_with("GET deployments", code, headers, body);
     script.scheduler().status(Status::new(target(), Default::default())).await.unwrap_err()
 }
 
 /// The first write of a launch meets this answer.
 async fn refused_write(code: u16, headers: &[(&str, &str)], body: &str) -> Error {
-    let script = Script::default()
-        .answer(404, &absent("deployments"))
-        .answer(404, &absent("services"))
-        .answer_with(code, headers, body);
+    let script = Script::default().answer_with("PATCH deployments", code, headers, body);
     launch(&script, Guard::IfOwned).await.unwrap_err()
 }
 
@@ -390,4 +428,108 @@ async fn a_terminating_namespace_is_a_conflict() {
         json!([{"reason": "NamespaceTerminating", "message": "", "field": "metadata.namespace"}]);
     let error = refused_write(403, &[("content-type", "application/json")], &body.to_string()).await;
     assert_eq!((error.kind(), error.retry()), (&ErrorKind::Conflict(Conflict::Deleting), Retry::AfterReread));
+}
+
+/// An answer that was lost after the effect: the key finds the run that there is.
+#[tokio::test]
+async fn a_run_whose_answer_was_lost_is_found_again() {
+    let job = Workload::job("shop", "migrate").container(Container::new("migrate", "migrate:1")).check().unwrap();
+    let run = scheduler_core::Run::one_off(job, scheduler_core::RunKey::new("7").unwrap());
+    let there = |owner: &str| json!({"metadata": {"name": "x", "labels": {"scheduler/owner": owner}}});
+    let race = |there: Value| {
+        Script::default()
+            .answer("PATCH jobs", 409, &status(409, "AlreadyExists", "jobs", "x"))
+            .answer("GET jobs", 200, &there)
+    };
+    let script = race(there("platform"));
+    assert!(!script.scheduler().run(run.clone()).await.unwrap().created);
+    assert_eq!(script.asked(), ["PATCH jobs", "GET jobs"]);
+    let error = race(there("other")).scheduler().run(run.clone()).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Conflict(Conflict::Owner { .. })), "{error}");
+    let ending = with(there("platform"), "/metadata/deletionTimestamp", "2026-01-01T00:00:00Z");
+    let error = race(ending).scheduler().run(run).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Conflict(Conflict::Deleting));
+}
+
+/// BR-53 and the like: the count is absolute, so it may be sent again.
+#[tokio::test]
+async fn a_scale_that_lost_a_race_looks_again() {
+    let scale = json!({"metadata": {"uid": "d", "resourceVersion": "14"}, "spec": {"replicas": 3}});
+    let script = Script::default()
+        .answer("GET deployments", 200, &stored())
+        .answer("PATCH deployments", 409, &status(409, "Conflict", "deployments", "web"))
+        .answer("GET deployments", 200, &with(stored(), "/metadata/resourceVersion", "13"))
+        .answer("PATCH deployments", 200, &scale);
+    let scaled = script.scheduler().scale(scheduler_core::Scale::new(target(), 3)).await.unwrap();
+    assert_eq!((scaled.from, scaled.to), (1, 3));
+    assert!(scaled.version.as_str().starts_with("d.2."), "{}", scaled.version);
+    script.asked();
+}
+
+/// Who may not look into other namespaces is warned, and not refused.
+#[tokio::test]
+async fn routes_of_other_namespaces_that_may_not_be_seen_are_a_warning() {
+    let ingress = json!({"metadata": {"name": "web", "labels": {"scheduler/owner": "platform"}}, "spec": {}});
+    let script = Script::default()
+        .answer("GET deployments", 200, &stored())
+        .answer("LIST ingresses", 403, &status(403, "Forbidden", "ingresses", ""))
+        .answer("PATCH ingresses", 201, &ingress);
+    let route = scheduler_core::Route::new("shop.example", "http");
+    let exposed = script.scheduler().expose(scheduler_core::Expose::new(target(), [route])).await.unwrap();
+    assert_eq!((exposed.changed, exposed.warnings.len()), (true, 1));
+    assert_eq!(script.asked(), ["GET deployments", "LIST ingresses", "LIST ingresses", "PATCH ingresses"]);
+}
+
+/// Of another kind, or with a class of another router, the same route is no clash.
+#[tokio::test]
+async fn a_route_of_another_router_is_not_taken() {
+    let other = |class: &str| {
+        let path = json!({"path": "/", "pathType": "Prefix"});
+        json!({"metadata": {}, "items": [{
+            "metadata": {"name": "other", "namespace": "bank"},
+            "spec": {"ingressClassName": class, "rules": [{"host": "shop.example", "http": {"paths": [path]}}]},
+        }]})
+    };
+    for (class, taken) in [("inner", true), ("outer", false)] {
+        let ingress = json!({"metadata": {"name": "web", "labels": {"scheduler/owner": "platform"}}, "spec": {}});
+        let mut script =
+            Script::default().answer("GET deployments", 200, &stored()).answer("LIST ingresses", 200, &other(class));
+        if !taken {
+            script = script.answer("PATCH ingresses", 201, &ingress);
+        }
+        let route = scheduler_core::Route::new("shop.example", "http");
+        let expose = scheduler_core::Expose::new(target(), [route]);
+        let exposed = script.scheduler().ingress_class("inner").expose(expose).await;
+        assert_eq!(exposed.is_err(), taken, "{class}: {exposed:?}");
+        script.asked();
+    }
+}
+
+/// What cannot be had is said, and hides no other instance.
+#[tokio::test]
+async fn logs_that_cannot_be_had_are_a_gap() {
+    use futures_util::StreamExt as _;
+    use scheduler_core::{LogItem, Logs};
+    let owned = |kind: &str, uid: &str| json!([{"kind": kind, "uid": uid, "controller": true}]);
+    let pod = |name: &str| {
+        json!({
+            "metadata": {"name": name, "uid": name, "ownerReferences": owned("ReplicaSet", "rs")},
+            "spec": {"containers": [{"name": "web"}]},
+            "status": {"containerStatuses": [{"name": "web", "restartCount": 0, "state": {"running": {}}}]},
+        })
+    };
+    let set = json!({"metadata": {"name": "web-1", "uid": "rs", "ownerReferences": owned("Deployment", "d")}});
+    let script = Script::default()
+        .answer("GET deployments", 200, &stored())
+        .answer("LIST replicasets", 200, &json!({"metadata": {}, "items": [set]}))
+        .answer("LIST pods", 200, &json!({"metadata": {}, "items": [pod("a"), pod("b")]}))
+        .answer_with("GET pods", 500, &[("content-type", "text/plain")], "dial tcp: no route to host")
+        .answer_with("GET pods", 200, &[], "2026-01-01T00:00:00.5Z hello\n");
+    let items: Vec<_> = script.scheduler().logs(Logs::new(target())).map(Result::unwrap).collect().await;
+    let kinds: Vec<_> = items.iter().map(|item| matches!(item, LogItem::Gap { .. })).collect();
+    assert_eq!(kinds, [true, false], "{items:?}");
+    let LogItem::Line(line) = &items[1] else { panic!("{items:?}") };
+    assert_eq!((line.instance.as_str(), line.text.as_str()), ("b", "hello"));
+    assert_eq!(line.time.map(|time| time.to_string()), Some("2026-01-01T00:00:00.500Z".to_owned()));
+    script.asked();
 }

@@ -32,9 +32,15 @@ fn value(path: &str, field: &str, rendered: &Value, live: Option<&Value>, found:
         // The server leaves out what is zero or empty, or says null.
         (_, None | Some(Value::Null)) if is_zero(rendered) => {}
         (Value::Object(fields), Some(Value::Object(live))) => {
+            // It follows the count, which a scale moves alone.
+            let follows = fields.get("AutoPromote") == Some(&Value::Bool(true));
             for (name, rendered) in fields {
+                let live = live.get(name);
+                if follows && name == "Canary" && !is_zero(rendered) && live.is_some_and(|live| !is_zero(live)) {
+                    continue;
+                }
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                value(&path, name, rendered, live.get(name), found);
+                value(&path, name, rendered, live, found);
             }
         }
         (Value::Array(items), Some(Value::Array(live))) => match key_of(field) {
@@ -51,8 +57,6 @@ fn value(path: &str, field: &str, rendered: &Value, live: Option<&Value>, found:
             }
             None => found.push(path.to_owned()),
         },
-        // It follows the count, which a scale moves alone.
-        (Value::Number(_), Some(live)) if field == "Canary" && !is_zero(rendered) && !is_zero(live) => {}
         (_, Some(live)) if rendered == live => {}
         _ => found.push(path.to_owned()),
     }
@@ -107,7 +111,7 @@ mod tests {
         let mut job = json!({
             "ID": "web", "Meta": {"a": "1"}, "Datacenters": ["*"],
             "TaskGroups": [{
-                "Name": "web", "Count": 2, "Update": {"Canary": 2, "MaxParallel": 1},
+                "Name": "web", "Count": 2, "Update": {"Canary": 2, "AutoPromote": true, "MaxParallel": 1},
                 "Tasks": [{"Name": "web", "Driver": "docker", "Config": {"image": "web:1", "args": ["x", "y"]}, "Env": {"A": "1"}}],
             }],
         });
@@ -145,8 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn canaries_follow_the_count_and_are_there_or_not() {
+    fn canaries_that_promote_themselves_follow_the_count() {
         let at = "/TaskGroups/0/Update/Canary";
+        let canary = |promotes: bool, canaries: u32| {
+            job(|job| job["TaskGroups"][0]["Update"] = json!({"Canary": canaries, "AutoPromote": promotes}))
+        };
+        assert_eq!(drift(&canary(false, 1), &canary(false, 5)), ["TaskGroups[\"web\"].Update.Canary"]);
         assert_eq!(drifts(|live| *live.pointer_mut(at).unwrap() = 5.into()), Vec::<String>::new());
         assert_eq!(drifts(|live| *live.pointer_mut(at).unwrap() = 0.into()), ["TaskGroups[\"web\"].Update.Canary"]);
     }

@@ -174,8 +174,11 @@ impl SchedulerFactory for NomadFactory {
 
     fn render(&self, config: Value, workload: &CheckedWorkload) -> Result<Vec<Value>> {
         let config: NomadConfig = parse(config)?;
-        let Kind::Service(service) = &workload.kind else { return Ok(Vec::new()) };
-        let context = RenderContext::new(service.replicas.resolve(None)).driver(config.driver);
+        let replicas = match &workload.kind {
+            Kind::Service(service) => service.replicas.resolve(None),
+            _ => 0,
+        };
+        let context = RenderContext::new(replicas).driver(config.driver);
         let job = render(workload, &config.owner, &context)?.job;
         let unwritable = |error: serde_json::Error| Error::new(ErrorKind::Internal, error.to_string());
         Ok(vec![serde_json::to_value(job).map_err(unwritable)?])

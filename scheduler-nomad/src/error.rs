@@ -2,7 +2,7 @@
 
 use scheduler_core::{Conflict, Error, ErrorKind, Missing, NativeCode, Retry};
 use scheduler_nomad_client as client;
-use scheduler_nomad_client::{Effect, Verb};
+use scheduler_nomad_client::Effect;
 
 /// Translates a failure. Decided by kind and effect; the client alone knows Nomad's sentences.
 ///
@@ -13,7 +13,7 @@ use scheduler_nomad_client::{Effect, Verb};
 /// | `Timeout`, `Unavailable`, `ServerError`, `Interrupted` | `OutcomeUnknown` for a write that may have taken effect, else `Unavailable` |
 /// | `Unauthenticated` | `Unauthenticated` |
 /// | `Forbidden`, `Disabled`, `StreamRefused` | `Forbidden` |
-/// | `NotFound` | `NotFound(Namespace)`; `Conflict(Absent)` for the job; `Precondition` for anything else |
+/// | `NotFound` | `NotFound(Namespace)`; `Conflict(Absent)` for the job; `Unavailable` for the zones' data; `Precondition` for anything else |
 /// | `Unsupported` | `NotFound(Interface)` |
 /// | `AlreadyExists`, `Conflict` | `Conflict(Moved)` |
 /// | `Precondition`, `DeploymentActive` | `Precondition` |
@@ -21,8 +21,7 @@ use scheduler_nomad_client::{Effect, Verb};
 /// | anything else | `BadAnswer` |
 pub(crate) fn translate(error: &client::Error) -> Error {
     use client::ErrorKind as Kind;
-    let write = matches!(error.operation().verb, Verb::Register | Verb::Deregister | Verb::Write);
-    let unknown = write && error.effect() == Effect::Unknown;
+    let unknown = error.operation().verb.changes() && error.effect() == Effect::Unknown;
     let kind = match error.kind() {
         Kind::Configuration | Kind::InvalidRequest | Kind::Invalid => ErrorKind::InvalidArgument,
         Kind::Unreachable | Kind::Tls => ErrorKind::Unavailable,
@@ -33,6 +32,8 @@ pub(crate) fn translate(error: &client::Error) -> Error {
         Kind::Unauthenticated => ErrorKind::Unauthenticated,
         Kind::Forbidden | Kind::Disabled | Kind::StreamRefused => ErrorKind::Forbidden,
         Kind::NotFound(client::Missing::Namespace) => ErrorKind::NotFound(Missing::Namespace),
+        // The server's lack: a zone that is none was refused before.
+        Kind::NotFound(client::Missing::TimeZone) => ErrorKind::Unavailable,
         Kind::NotFound(client::Missing::Object) => ErrorKind::Conflict(Conflict::Absent),
         Kind::NotFound(_) | Kind::Precondition | Kind::DeploymentActive => ErrorKind::Precondition,
         Kind::Unsupported => ErrorKind::NotFound(Missing::Interface),
@@ -52,8 +53,8 @@ pub(crate) fn translate(error: &client::Error) -> Error {
         translated = translated.with_retry_after(after);
     }
     match error.kind() {
-        // A certificate does not mend itself.
-        Kind::Tls => translated.with_retry(Retry::Never),
+        // Neither a certificate nor a server without the data of time zones mends itself.
+        Kind::Tls | Kind::NotFound(client::Missing::TimeZone) => translated.with_retry(Retry::Never),
         Kind::MalformedAnswer if unknown => translated.with_retry(Retry::AfterReread),
         Kind::MalformedAnswer => translated.with_retry(Retry::SameRequest),
         _ => translated,

@@ -28,6 +28,7 @@
 //! unless that brings its own. So the revision is known as long as the source is a workload, and the job is what this
 //! version of the library makes of it, but for the count.
 
+mod carry;
 mod compare;
 mod config;
 mod error;
@@ -35,13 +36,14 @@ mod interpreter;
 mod meta;
 mod observe;
 mod render;
+mod routes;
 mod source;
 
 pub use scheduler_nomad_client as client;
 
 pub use config::{NomadConfig, NomadFactory};
 pub use interpreter::NomadScheduler;
-pub use observe::{NativeObjects, observe};
+pub use observe::{NativeObjects, PeriodicRun, observe};
 pub use render::{Driver, NomadExtension, RenderContext, Rendered, render};
 
 /// The backend's name in configuration files and in a workload's `extensions`.

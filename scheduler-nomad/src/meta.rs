@@ -5,13 +5,20 @@
 
 use std::collections::BTreeMap;
 
-use scheduler_core::{CheckedWorkload, Error, Fault, MARK_PREFIX, Marks, OwnerId};
+use scheduler_core::{CheckedWorkload, Error, Fault, Identities, Kind, MARK_PREFIX, Marks, OwnerId, Service};
 
 /// Whose it is.
 pub(crate) const OWNER: &str = "scheduler/owner";
 /// The check index under which a job that had been stopped was launched again. The server takes it for the same job
 /// (`CreateIndex` stays), and we do not.
 pub(crate) const BORN: &str = "scheduler/born";
+
+/// That its instances have stable identities.
+pub(crate) const IDENTITIES: &str = "scheduler/identities";
+/// The periodic workload that a job was made from by a run.
+pub(crate) const RUN_OF: &str = "scheduler/run-of";
+/// In the `Meta` of a task: the check index under which its instances were restarted last.
+pub(crate) const RESTART: &str = "scheduler/restart";
 
 type Texts = BTreeMap<String, String>;
 
@@ -32,6 +39,9 @@ pub(crate) fn of(workload: &CheckedWorkload, owner: &OwnerId) -> Result<Texts, E
     let marks = workload.marks.iter().filter(|(mark, _)| *mark != "version");
     meta.extend(marks.map(|(mark, text)| (format!("{MARK_PREFIX}{mark}"), text.to_owned())));
     meta.insert(OWNER.to_owned(), owner.to_string());
+    if let Kind::Service(Service { identities: Identities::Stable, .. }) = workload.kind {
+        meta.insert(IDENTITIES.to_owned(), "stable".to_owned());
+    }
     Ok(meta)
 }
 

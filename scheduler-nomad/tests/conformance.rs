@@ -40,23 +40,6 @@ use tokio::task::JoinHandle;
 /// The version whose abilities are declared. An agent of another one is refused by the first case.
 const VERSION: &str = "2.0.6";
 
-/// What the fake does not simulate, case by case. A real agent runs them.
-const NOT_ON_THE_FAKE: &[(&str, &[&str])] = &[
-    ("canaries", &["status/old-are-not-the-new", "status/failing-update-keeps-serving"]),
-    (
-        "the lifecycle of tasks",
-        &["diagnosis/sidecar", "diagnosis/init-container", "fields/sidecar", "fields/init-container"],
-    ),
-    ("rules over the Meta of nodes", &["diagnosis/unschedulable", "fields/placement-that-no-node-fits"]),
-    (
-        "an engine's words for an image that is none",
-        &["diagnosis/invalid-image", "fields/image-that-is-none", "status/details"],
-    ),
-    ("MemoryMaxMB", &["fields/memory"]),
-    ("CheckRestart", &["fields/liveness"]),
-    ("Spreads", &["fields/spread"]),
-];
-
 /// The runtime that owns every client.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
@@ -88,7 +71,7 @@ fn main() -> ExitCode {
     let address = server.address().map(str::to_owned);
     let harness: Arc<dyn Harness> =
         Arc::new(NomadHarness { address, play, capabilities: RUNTIME.block_on(capabilities()) });
-    let mut trials: Vec<_> = cases().into_iter().map(|case| trial(case, &harness, play == Play::Images)).collect();
+    let mut trials: Vec<_> = cases().into_iter().map(|case| trial(case, &harness)).collect();
     trials.extend(soak(&harness).expect("a range of seeds"));
     let conclusion = libtest_mimic::run(&arguments, trials);
     let cleared = std::mem::take(&mut *CLEARED.lock().unwrap());
@@ -97,14 +80,9 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-fn not_on_the_fake(id: &str) -> Option<String> {
-    let (what, _) = NOT_ON_THE_FAKE.iter().find(|(_, ids)| ids.contains(&id))?;
-    Some(format!("the fake has no {what}"))
-}
-
-fn trial(case: Case, harness: &Arc<dyn Harness>, on_fake: bool) -> Trial {
+fn trial(case: Case, harness: &Arc<dyn Harness>) -> Trial {
     let harness = Arc::clone(harness);
-    let skip = case.skipped_with(&*harness).or_else(|| on_fake.then(|| not_on_the_fake(case.id()))?);
+    let skip = case.skipped_with(&*harness);
     Trial::ignorable_test(case.id(), move || match skip {
         Some(reason) => Ok(Completion::ignored_with(reason)),
         None => case.run(&harness).map(|()| Completion::Completed).map_err(Into::into),
@@ -283,7 +261,7 @@ impl World for NomadWorld {
     }
 
     async fn objects(&self) -> Result<Vec<(String, String)>, Failure> {
-        hands::jobs(&self.client, self.namespace.as_str()).await
+        hands::objects(&self.client, self.namespace.as_str()).await
     }
 
     async fn instances(&self) -> Result<Vec<String>, Failure> {

@@ -3,10 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "this is a test, which clippy cannot tell in its helpers")]
 
 use scheduler_core::{
-    Container, DiagnosisKind, InstanceState, Observation, OwnerId, Timestamp, Verdict, Waiting, Workload,
+    ConfigRef, Container, DiagnosisKind, Exit, Finished, InstanceState, KindName, Observation, OwnerId, Timestamp,
+    Verdict, VolumeSource, Waiting, Workload,
 };
 use scheduler_nomad::client::model::{Allocation, Deployment, Evaluation, Job, Submission};
-use scheduler_nomad::{Driver, NativeObjects, RenderContext, observe, render};
+use scheduler_nomad::{Driver, NativeObjects, PeriodicRun, RenderContext, observe, render};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -194,6 +195,149 @@ fn a_check_makes_ready_what_the_deployment_calls_healthy() {
     assert_eq!(gated(Value::Null, "successful"), InstanceState::Ready);
 }
 
+#[test]
+fn a_job_is_complete_when_each_of_its_instances_ended_well() {
+    let running = seen(&recorded!("job-running"));
+    assert_eq!((running.kind, running.verdict()), (KindName::Job, Verdict::Progressing(Waiting::Running)));
+    assert_eq!((running.counts.desired, running.counts.live, running.counts.succeeded), (2, 2, 0));
+    let complete = seen(&recorded!("job-complete"));
+    assert_eq!((complete.verdict(), complete.finished), (Verdict::Complete, Some(Finished::Complete)));
+    assert_eq!((complete.counts.succeeded, complete.counts.failed, complete.counts.live), (2, 0, 0));
+    let mut ordinals: Vec<_> = complete.instances.iter().map(|i| i.ordinal).collect();
+    ordinals.sort();
+    assert_eq!((ordinals, complete.instances[0].exit), (vec![Some(0), Some(1)], Some(Exit::new(0))));
+}
+
+/// hashicorp/nomad#12489: the server calls it pending, or waits for an evaluation.
+#[test]
+fn a_job_is_failed_by_its_instances_and_not_by_its_status() {
+    let mut half = recorded!("job-half-failed");
+    for status in ["dead", "pending"] {
+        half.job["Status"] = status.into();
+        let seen = seen(&half);
+        assert_eq!((seen.verdict(), seen.counts.succeeded, seen.counts.failed), (Verdict::Failed, 1, 1), "{status}");
+        assert_eq!(kinds(&seen), [(DiagnosisKind::Exited, true)]);
+    }
+    // As long as the other one runs, the job goes on.
+    let other = half.allocations.iter().position(|alloc| alloc["ClientStatus"] == "complete").unwrap();
+    half.allocations[other]["ClientStatus"] = "running".into();
+    assert_eq!(seen(&half).finished, None);
+    let signalled = seen(&recorded!("job-signalled"));
+    assert_eq!((signalled.verdict(), signalled.diagnoses[0].evidence.signal), (Verdict::Failed, Some(15)));
+    assert_eq!(signalled.instances[0].exit.unwrap().signal, Some(15));
+}
+
+#[test]
+fn a_job_that_is_to_be_placed_anew_goes_on() {
+    let mut anew = recorded!("job-placed-anew");
+    assert_eq!(seen(&anew).finished, None);
+    let follow_up = anew.allocations[0].as_object_mut().unwrap();
+    follow_up.remove("FollowupEvalID");
+    assert_eq!(seen(&anew).finished, Some(Finished::Failed));
+}
+
+/// An end for want of memory is none that is good (flyteorg/flyte#4704); nor is one from outside (apache/airflow#73006).
+#[test]
+fn exit_code_zero_is_not_always_success() {
+    let mut starved = recorded!("job-complete");
+    let alloc = &mut starved.allocations[0];
+    let events = alloc["TaskStates"]["t"]["Events"].as_array_mut().unwrap();
+    let end = events.iter_mut().find(|event| event["Type"] == "Terminated").unwrap();
+    end["Details"]["oom_killed"] = "true".into();
+    let judged = seen(&starved);
+    assert_eq!((judged.verdict(), judged.counts.succeeded), (Verdict::Failed, 1));
+    assert_eq!(kinds(&judged), [(DiagnosisKind::OutOfMemory, true)]);
+    let mut stopped = recorded!("job-stopped");
+    stopped.job["Stop"] = false.into();
+    // Its evaluations were collected; that takes a while.
+    let judged = seen_after(&stopped, 60).unwrap();
+    assert_eq!((judged.counts.succeeded, judged.finished), (0, Some(Finished::Failed)));
+    assert_eq!(judged.instances[0].exit, Some(Exit::new(0)));
+}
+
+/// What ran before a job was stopped and launched anew is of another life.
+#[test]
+fn instances_of_an_earlier_life_are_not_counted() {
+    let mut again = recorded!("job-complete");
+    again.job["Meta"]["scheduler/born"] = "1000000".into();
+    let seen = seen(&again);
+    assert_eq!((seen.finished, seen.counts.succeeded, seen.instances.len()), (None, 0, 0));
+    assert!(seen.incarnation.ends_with(".1000000"), "{}", seen.incarnation);
+}
+
+#[test]
+fn a_canary_that_stands_the_test_waits_for_a_promotion() {
+    let waiting = recorded!("canary-waiting");
+    let judged = seen(&waiting);
+    assert_eq!(judged.verdict(), Verdict::Progressing(Waiting::Promotion));
+    assert_eq!((judged.counts.updated, judged.counts.old), (1, 2));
+    let group = |change: fn(&mut Value)| {
+        let mut changed = waiting.clone();
+        change(&mut changed.deployments[0]["TaskGroups"]["g"]);
+        seen(&changed).awaits_promotion
+    };
+    assert!(!group(|group| group["Promoted"] = true.into()));
+    assert!(!group(|group| group["AutoPromote"] = true.into()));
+    assert!(!group(|group| group["DesiredCanaries"] = 2.into()));
+    // hashicorp/nomad#8150: one had to be replaced, and the server forgets to promote by itself.
+    assert!(group(|group| {
+        group["AutoPromote"] = true.into();
+        group["PlacedCanaries"] = json!(["a", "b"]);
+    }));
+    let mut unwell = waiting.clone();
+    for alloc in &mut unwell.allocations {
+        if alloc["DeploymentStatus"]["Canary"] == true {
+            alloc["DeploymentStatus"]["Healthy"] = false.into();
+        }
+    }
+    assert!(!seen(&unwell).awaits_promotion);
+}
+
+/// hashicorp/nomad#12748: nodes that the placement rules out are none that are missing.
+#[test]
+fn a_system_is_for_the_nodes_that_have_it_or_lack_the_room() {
+    let system = seen(&recorded!("system"));
+    assert_eq!((system.kind, system.verdict()), (KindName::System, Verdict::Healthy));
+    assert_eq!((system.counts.desired, system.counts.ready, system.counts.old), (1, 1, 0));
+    let mut nowhere = recorded!("system-nowhere");
+    let none = seen(&nowhere);
+    assert_eq!((none.verdict(), none.counts.desired, kinds(&none)), (Verdict::Healthy, 0, vec![]));
+    // A node without room has an evaluation of its own that waits.
+    let mut full = nowhere
+        .evaluations
+        .iter()
+        .find(|eval| eval["JobModifyIndex"] == nowhere.job["JobModifyIndex"])
+        .unwrap()
+        .clone();
+    (full["ID"], full["Status"], full["NodeID"]) = ("waits".into(), "blocked".into(), "node-2".into());
+    nowhere.evaluations.push(full);
+    let full = seen(&nowhere);
+    assert_eq!((full.counts.desired, kinds(&full)), (1, vec![(DiagnosisKind::Unschedulable, true)]));
+    assert_eq!(full.verdict(), Verdict::Progressing(Waiting::Updating));
+}
+
+/// hashicorp/nomad#5487: with overlap prohibited two runs may go on, and both are shown.
+#[test]
+fn a_schedule_is_idle_and_tells_of_its_runs() {
+    let workload = Workload::periodic("shop", "tick", "0 3 * * *").container(Container::new("t", "tick:1"));
+    let workload = workload.check().unwrap();
+    let mut job = render(&workload, &OwnerId::new("platform").unwrap(), &RenderContext::new(0)).unwrap().job;
+    let run = |second: u32, status: &str, allocations: Vec<Allocation>| {
+        let stub = json!({"ID": format!("tick/periodic-{second}"), "ParentID": "tick", "Status": status});
+        PeriodicRun::new(serde_json::from_value(stub).unwrap(), allocations)
+    };
+    let running = recorded!("job-running");
+    let runs =
+        [run(100, "dead", vec![]), run(300, "running", typed(&running.allocations)), run(200, "running", vec![])];
+    let see = |job: &Job| observe(&NativeObjects::new(job).runs(&runs), Timestamp::from_millis(running.at_ms)).unwrap();
+    let idle = see(&job);
+    assert_eq!((idle.verdict(), idle.counts.desired, idle.counts.live), (Verdict::Idle, 0, 2));
+    let schedule = idle.schedule.unwrap();
+    assert_eq!((schedule.active, schedule.last), (2, Some(Timestamp::from_millis(300_000))));
+    job.periodic.as_mut().unwrap().enabled = Some(false);
+    assert_eq!(see(&job).verdict(), Verdict::Suspended);
+}
+
 fn launched() -> (Job, Submission) {
     let web = Workload::service("shop", "web").replicas(2).container(Container::new("web", "web:1")).check().unwrap();
     let job = render(&web, &OwnerId::new("platform").unwrap(), &RenderContext::new(5)).unwrap().job;
@@ -217,6 +361,29 @@ fn the_revision_is_known_as_long_as_the_job_is_what_its_source_says() {
     changed.task_groups[0].tasks[0].config.insert("image".to_owned(), "web:2".into());
     assert_eq!(revision(&changed, &source), None);
     assert_eq!(revision(&job, &Submission::new("job \"web\" {}", "hcl2")), None);
+}
+
+/// What other operations write into a job is no change of what was launched; nor are the names of a configuration's files.
+#[test]
+fn restarts_routes_and_files_leave_the_revision() {
+    let config = ConfigRef::new("app", "0123456789abcdef");
+    let web = Container::new("web", "web:1").port("http", 80).mount_read_only("conf", "/etc/app");
+    let web = Workload::service("shop", "web").container(web).volume("conf", VolumeSource::Config(config.clone()));
+    let web = web.check().unwrap();
+    let context = RenderContext::new(1).config(config, ["a".to_owned(), "b.conf".to_owned()]);
+    let mut job = render(&web, &OwnerId::new("platform").unwrap(), &context).unwrap().job;
+    let source = Submission::new(serde_json::to_string(&web).unwrap(), "json");
+    let revision = |job: &Job| {
+        let objects = NativeObjects::new(job).source(Some(&source), Driver::Docker);
+        observe(&objects, Timestamp::from_millis(0)).unwrap().revision
+    };
+    assert_eq!(revision(&job).as_ref(), Some(web.revision()));
+    job.task_groups[0].tasks[0].meta.insert("scheduler/restart".to_owned(), "7".to_owned());
+    job.task_groups[0].services[0].tags =
+        ["traefik.enable=true", "scheduler.route=shop.example"].map(str::to_owned).into();
+    assert_eq!(revision(&job).as_ref(), Some(web.revision()));
+    job.task_groups[0].tasks[0].templates[0].embedded_tmpl = "other".to_owned();
+    assert_eq!(revision(&job), None);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "this is a test, which clippy cannot tell in its helpers")]
 
 use scheduler_core::{
-    BackendName, Container, EnvValue, ErrorKind, Feature, Marks, NodeMatch, NodeRule, OwnerId, Probe, Role, Rolling,
-    RuntimeField, Update, VolumeSource, Workload,
+    BackendName, Canary, ConfigEntry, ConfigRef, Container, EnvValue, ErrorKind, Feature, Marks, NodeMatch, NodeRule,
+    Overlap, OwnerId, PerInstanceVolume, Probe, Role, Rolling, RuntimeField, Seconds, Update, VolumeSource, Workload,
 };
 use scheduler_nomad::client::model::Job;
 use scheduler_nomad::{NomadExtension, RenderContext, Rendered, render};
@@ -90,6 +90,59 @@ fn a_program_of_the_node() {
 }
 
 #[test]
+fn the_kinds() {
+    let job = Workload::job("shop", "work").container(web()).with_job(|job| (job.completions, job.retries) = (3, 2));
+    let mut periodic = Workload::periodic("shop", "tick", "30 2 * * mon-fri").container(web());
+    periodic = periodic.with_periodic(|p| (p.overlap, p.suspend) = (Overlap::Allow, true));
+    let zoned = periodic.with_periodic(|periodic| periodic.time_zone = "Europe/Berlin".to_owned());
+    let system = Workload::system("shop", "agent").container(web()).min_ready(5);
+    let of = |workload| {
+        let job = serde_json::to_value(rendered(workload).job).unwrap();
+        let group = &job["TaskGroups"][0];
+        json!({
+            "Type": job["Type"], "Periodic": job["Periodic"], "Meta": job["Meta"], "Count": group["Count"],
+            "Update": group["Update"], "RestartPolicy": group["RestartPolicy"], "ReschedulePolicy": group["ReschedulePolicy"],
+        })
+    };
+    let stable = service().container(web()).stable();
+    let canary = service().container(web()).update(Update::Canary(Canary::new(2)));
+    insta::assert_json_snapshot!(json!({
+        "job": of(job), "periodic": of(zoned), "system": of(system), "stable": of(stable), "canary": of(canary),
+    }));
+}
+
+#[test]
+fn configurations() {
+    let config = ConfigRef::new("app", "0123456789abcdef");
+    let entry = ConfigEntry::new("app", "0123456789abcdef", "PASSWORD");
+    let container = web().env_from("PASSWORD", EnvValue::Config(entry)).mount_read_only("conf", "/etc/app");
+    let workload =
+        service().container(container.command(["/bin/web"])).volume("conf", VolumeSource::Config(config.clone()));
+    let workload = workload.check().unwrap();
+    let context = |driver: &str| RenderContext::new(1).driver(driver.into());
+    let of = |context: &RenderContext| {
+        let rendered = render(&workload, &owner(), context).unwrap();
+        let task = serde_json::to_value(&rendered.job.task_groups[0].tasks[0]).unwrap();
+        json!({"Templates": task["Templates"], "volumes": task["Config"]["volumes"], "warnings": rendered.warnings})
+    };
+    let known = |driver| context(driver).config(config.clone(), ["a".to_owned(), "b.conf".to_owned()]);
+    insta::assert_json_snapshot!(of(&known("docker")));
+    let unknown = of(&context("docker"))["Templates"][1].clone();
+    assert_eq!(unknown["DestPath"], "secrets/config/conf.absent");
+    let program = of(&known("raw_exec"));
+    assert_eq!(program["volumes"], Value::Null);
+    assert!(program["warnings"].to_string().contains("NOMAD_SECRETS_DIR/config/conf"), "{}", program["warnings"]);
+}
+
+/// Nomad spreads a system by itself, and refuses to be told so.
+#[test]
+fn a_system_is_not_spread_twice() {
+    let mut system = Workload::system("shop", "agent").container(web());
+    system.placement.spread = Some("zone".to_owned());
+    assert!(!rendered(system).job.extra.contains_key("Spreads"));
+}
+
+#[test]
 fn a_version_mark_changes_nothing_of_the_job() {
     let of = |version: &str| {
         let mut marks = Marks::default();
@@ -167,6 +220,22 @@ fn what_the_capabilities_deny_is_not_rendered_either() {
     assert_eq!(lacking(probed), Some(Feature::ExecProbes));
     let startup = service().container(web().port("http", 80).startup(Probe::tcp("http")));
     assert_eq!(lacking(startup), Some(Feature::StartupProbes));
+    let job = |change: fn(&mut scheduler_core::workload::Job)| {
+        lacking(Workload::job("shop", "work").container(web()).with_job(change))
+    };
+    assert_eq!(job(|job| (job.completions, job.parallelism) = (3, Some(2))), Some(Feature::JobParallelism));
+    assert_eq!(job(|job| job.deadline = Some(Seconds::new(60))), Some(Feature::JobDeadline));
+    assert_eq!(job(|job| job.time_to_live = Some(Seconds::new(60))), Some(Feature::JobTimeToLive));
+    let periodic = |change: fn(&mut scheduler_core::workload::Periodic)| {
+        lacking(Workload::periodic("shop", "tick", "0 3 * * *").container(web()).with_periodic(change))
+    };
+    assert_eq!(periodic(|periodic| periodic.overlap = Overlap::Replace), Some(Feature::ReplaceOverlap));
+    let late = periodic(|periodic| periodic.starting_deadline = Some(Seconds::new(60)));
+    assert_eq!(late, Some(Feature::StartingDeadline));
+    assert_eq!(periodic(|periodic| periodic.keep_failed = Some(1)), Some(Feature::PeriodicHistory));
+    let own = VolumeSource::PerInstance(PerInstanceVolume::new("1Gi"));
+    let own = service().container(web().mount("x", "/x")).volume("x", own).stable();
+    assert_eq!(lacking(own), Some(Feature::PerInstanceVolumes));
     let volume = service().container(web().mount("x", "/x")).volume("x", VolumeSource::Host("/x".to_owned()));
     assert_eq!(lacking(volume), Some(Feature::HostVolumes));
 }

@@ -9,9 +9,16 @@ use tokio::time::{Instant, sleep};
 use super::{Disturbance, Failure, Harness, Injection, Outcome, Timing, World};
 use crate::memory::Fate;
 use crate::{
-    CheckedWorkload, Container, Delete, Deleted, Detail, Error, ErrorKind, FromOps, Guard, InstanceState, Launch,
-    Launched, Observation, OpService, OwnerId, Probe, Result as OpResult, Scheduler, Status, Target, Verdict, Workload,
+    CheckedWorkload, Container, Delete, Deleted, Detail, Error, ErrorKind, FromOps, Guard, InstanceState, Job, Kind,
+    Launch, Launched, Observation, OpService, OwnerId, Periodic, Probe, Result as OpResult, Scheduler, Status, System,
+    Target, Verdict, Workload,
 };
+
+/// A container that does its work in a second, and ends well.
+pub(super) const DONE: Fate = Fate::Done { after: 1, exit_code: 0 };
+
+/// A container that needs a second to fail.
+pub(super) const FAILS: Fate = Fate::Done { after: 1, exit_code: 3 };
 
 /// The most requests that an operation is believed to take.
 pub(super) const MOST_REQUESTS: u32 = 30;
@@ -104,6 +111,29 @@ impl Ctx {
     pub(super) fn fated(&self, name: &str, fate: Fate) -> Workload {
         let workload = Workload::service(self.world.namespace().as_str(), name)
             .container(Container::new("main", "main").port("http", 8080))
+            .termination_grace(2)
+            .progress_deadline(self.timing().patience);
+        self.harness.fate(workload, fate, "1")
+    }
+
+    /// A job with one instance that runs to its end with this fate, without ports.
+    pub(super) fn job(&self, name: &str, fate: Fate) -> Workload {
+        self.of_kind(name, Kind::Job(Job::default()), fate)
+    }
+
+    /// A periodic job that is never due while a case lasts: only on a 29th of February.
+    pub(super) fn periodic(&self, name: &str) -> Workload {
+        self.of_kind(name, Kind::Periodic(Periodic::new("0 0 29 2 *")), DONE)
+    }
+
+    /// One instance on each node.
+    pub(super) fn system(&self, name: &str) -> Workload {
+        self.of_kind(name, Kind::System(System::default()), Fate::Run)
+    }
+
+    fn of_kind(&self, name: &str, kind: Kind, fate: Fate) -> Workload {
+        let workload = Workload::of_kind(self.world.namespace().as_str(), name, kind)
+            .container(Container::new("main", "main"))
             .termination_grace(2)
             .progress_deadline(self.timing().patience);
         self.harness.fate(workload, fate, "1")

@@ -157,7 +157,7 @@ impl MemoryBuilder {
     #[must_use]
     pub fn build(self) -> MemoryCluster {
         let mut world = World::new(BEGINNING, self.seed, self.start_up, self.mutant);
-        world.namespaces = self.namespaces;
+        world.namespaces = self.namespaces.into_iter().map(|name| (name, None)).collect();
         world.claims = self.claims;
         world.identities = self.identities;
         let nodes = match self.nodes {

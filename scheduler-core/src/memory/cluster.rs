@@ -9,10 +9,11 @@ use tokio::time::Instant;
 use super::builder::MemoryBuilder;
 use super::fault::{Planned, RequestFault};
 use super::mutation::{Mutant, Mutation};
-use super::object::{MainObject, Meta, SERVICE, Spec, Template, WORKLOAD};
+use super::object::MainObject;
+use super::render::{Meta, SERVICE, Spec, Template, WORKLOAD};
 use super::scheduler::MemoryScheduler;
 use super::world::{Stray, World};
-use crate::{Container, Namespace, OwnerId, Role, Seconds, Target, Timestamp, Update};
+use crate::{Container, Kind, Namespace, OwnerId, Role, Seconds, Target, Timestamp};
 
 /// A cluster in memory. Clones are handles of one and the same.
 ///
@@ -126,9 +127,11 @@ impl MemoryCluster {
         MemoryScheduler::new(self.clone(), owner)
     }
 
-    /// Makes a namespace, unless it is there.
+    /// Somebody makes a namespace, unless it is there. It has nobody's mark.
     pub fn create_namespace(&self, namespace: &Namespace) {
-        self.shared.change(|world| world.namespaces.insert(namespace.to_string()));
+        self.shared.change(|world| {
+            world.namespaces.entry(namespace.to_string()).or_default();
+        });
     }
 
     /// A node stops answering: its instances are not ready any more, and after 5 s they are given up and replaced.
@@ -146,8 +149,9 @@ impl MemoryCluster {
             let now = world.now;
             let Some(state) = world.nodes.get_mut(name) else { return false };
             if std::mem::replace(&mut state.up, up) != up {
-                let instances = world.workloads.values_mut().flat_map(|object| &mut object.instances);
-                for instance in instances.filter(|i| i.node.as_deref() == Some(name)) {
+                let objects = world.workloads.values_mut().chain(world.runs.values_mut());
+                let instances = objects.flat_map(|object| &mut object.instances);
+                for instance in instances.filter(|i| i.ended.is_none() && i.node.as_deref() == Some(name)) {
                     instance.set_lost(!up, now);
                 }
             }
@@ -166,9 +170,9 @@ impl MemoryCluster {
         })
     }
 
-    /// Somebody sets the number of instances in the main object.
+    /// Somebody sets the number of instances in the main object of a service.
     pub fn set_replicas(&self, target: &Target, replicas: u32) -> bool {
-        self.respec(target, |spec| spec.replicas = replicas)
+        self.respec(target, |spec| *spec = spec.with_replicas(replicas))
     }
 
     fn respec(&self, target: &Target, change: impl FnOnce(&mut Spec)) -> bool {
@@ -207,7 +211,7 @@ impl MemoryCluster {
     /// already, it becomes theirs. False if there is no such namespace.
     pub fn make_foreign(&self, target: &Target, owner: Option<OwnerId>) -> bool {
         self.shared.change(|world| {
-            if !world.namespaces.contains(target.namespace.as_str()) {
+            if !world.namespaces.contains_key(target.namespace.as_str()) {
                 return false;
             }
             if let Some(object) = world.workloads.get_mut(target) {
@@ -225,7 +229,7 @@ impl MemoryCluster {
     /// Somebody makes a bare instance whose labels match the workload's selector. False if there is no such namespace.
     pub fn make_foreign_instance(&self, target: &Target) -> bool {
         self.shared.change(|world| {
-            let there = world.namespaces.contains(target.namespace.as_str());
+            let there = world.namespaces.contains_key(target.namespace.as_str());
             if there {
                 let id = format!("stray-{}", world.next_serial());
                 world.strays.push(Stray { target: target.clone(), id, created: world.now });
@@ -245,34 +249,56 @@ impl MemoryCluster {
     #[must_use]
     pub fn objects(&self, namespace: &Namespace) -> Vec<(String, String)> {
         let world = self.shared.world();
-        let here = |target: &Target| target.namespace == *namespace;
-        let workloads = world
-            .workloads
-            .values()
-            .filter(|o| here(&o.target))
-            .map(|o| (format!("{WORKLOAD}/{}", o.target.name), format!("{}.{}", o.incarnation, o.writes)));
-        let services = world
-            .services
-            .iter()
-            .filter(|(target, _)| here(target))
-            .map(|(target, s)| (format!("{SERVICE}/{}", target.name), format!("{}.{}", s.incarnation, s.writes)));
-        services.chain(workloads).collect()
+        let mut objects = Vec::new();
+        let mut add = |kind: &str, target: &Target, more: &str, token: String| {
+            if target.namespace == *namespace {
+                objects.push((format!("{kind}/{}{more}", target.name), token));
+            }
+        };
+        for (target, service) in &world.services {
+            add(SERVICE, target, "", format!("{}.{}", service.incarnation, service.writes));
+        }
+        for (target, object) in &world.workloads {
+            add(WORKLOAD, target, "", format!("{}.{}", object.incarnation, object.writes));
+        }
+        for (incarnation, run) in &world.runs {
+            add("Run", &run.target, &format!(".{incarnation}"), incarnation.to_string());
+        }
+        for (target, config) in world.configs.iter().flat_map(|(target, all)| all.iter().map(move |one| (target, one)))
+        {
+            let more = format!(".{}.{}", config.config.name, config.config.version);
+            add("Config", target, &more, config.incarnation.to_string());
+        }
+        for (target, routes) in &world.routes {
+            add("Routes", target, "", format!("{}.{}", routes.incarnation, routes.writes));
+        }
+        objects
     }
 
     /// The ids of the instances of a namespace that have not ended, whosever they are.
     #[must_use]
     pub fn instances(&self, namespace: &Namespace) -> Vec<String> {
         let world = self.shared.world();
-        let owned = world.workloads.values().filter(|o| o.target.namespace == *namespace).flat_map(|o| &o.instances);
+        let owned = world.all().filter(|object| object.target.namespace == *namespace).flat_map(MainObject::live);
         let strays = world.strays.iter().filter(|stray| stray.target.namespace == *namespace);
         owned.map(|instance| instance.id.clone()).chain(strays.map(|stray| stray.id.clone())).collect()
+    }
+
+    /// The names of the persistent storage of a namespace: that it was built with, and that of instances with storage of
+    /// their own, `<volume>-<workload>-<ordinal>`, which stays when they go.
+    #[must_use]
+    pub fn claims(&self, namespace: &Namespace) -> Vec<String> {
+        let world = self.shared.world();
+        let here = world.claims.iter().filter(|(of, _)| of == namespace.as_str());
+        here.map(|(_, name)| name.clone()).collect()
     }
 
     /// Lets the request number `nth` from now (from 1) of this cluster's schedulers meet a fault, once. A fault that was
     /// planned before and not met is forgotten.
     ///
-    /// A status, a list, a ping, and each snapshot of a watch is one request. A launch is up to three: it reads, writes
-    /// the main object, writes the Service; a delete likewise. What needs no write is not sent.
+    /// What only reads is one request, and so is each snapshot of a watch. A launch is up to three: it reads, writes the
+    /// main object, writes the Service; a delete likewise, and one more for configurations and for routes. What else
+    /// changes something reads, then writes. What needs no write is not sent.
     pub fn inject(&self, nth: u32, fault: RequestFault) {
         *self.shared.planned() = Planned::new(nth, fault);
     }
@@ -287,11 +313,5 @@ impl MemoryCluster {
 /// What somebody else runs.
 fn foreign_spec() -> Spec {
     let template = Template { containers: vec![Container::new("main", "sim/run:foreign")], ..Template::default() };
-    Spec {
-        replicas: 1,
-        update: Update::default(),
-        min_ready: Seconds::default(),
-        patience: Seconds::new(600),
-        template: Arc::new(template),
-    }
+    Spec { kind: Kind::default(), patience: Seconds::new(600), template: Arc::new(template) }
 }

@@ -1,11 +1,13 @@
 //! One container of an instance: a state machine over given points in time.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::fate::Fate;
 use super::instance::Note;
-use super::timing::{FIRST_BACK_OFF, LAST_BACK_OFF, STEADY};
-use crate::{Container, DiagnosisKind, EnvValue, Evidence, Probe, Role, Timestamp, Volume, VolumeSource};
+use super::log::Log;
+use super::timing::{FIRST_BACK_OFF, LAST_BACK_OFF, STEADY, STOPPING};
+use crate::{Container, DiagnosisKind, EnvValue, Evidence, Exit, Probe, Role, Timestamp, Volume, VolumeSource};
 
 /// One container of an instance.
 #[derive(Clone, Debug)]
@@ -17,13 +19,26 @@ pub(super) struct ContainerRun {
     /// The delays of the probes that there are.
     startup: Option<Duration>,
     readiness: Option<Duration>,
-    /// The configuration that it refers to and that is not there.
-    missing: Option<String>,
+    /// The configurations that it refers to.
+    references: Vec<Reference>,
+    /// Which of them was not there when it was to start.
+    missing: Option<Reference>,
+    /// Whether it is not started again after it ended.
+    once: bool,
     phase: Phase,
     pub(super) restarts: u32,
     /// How often it ended without a long run in between.
     crashes: u32,
-    last: Option<End>,
+    last: Option<Exit>,
+    pub(super) log: Log,
+}
+
+/// A configuration that a container refers to, or one entry of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reference {
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) key: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -40,14 +55,10 @@ enum Phase {
     BackOff { until: Timestamp },
     /// An init container that did its work.
     Done,
-}
-
-/// How a run of a container ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct End {
-    exit_code: i32,
-    signal: Option<i32>,
-    out_of_memory: bool,
+    /// It ended and is not started again.
+    Over,
+    /// It ended with its instance.
+    Stopped,
 }
 
 /// What is wrong with a container.
@@ -68,11 +79,14 @@ impl ContainerRun {
             fate: Fate::of_image(&spec.image),
             startup: delay(&spec.probes.startup),
             readiness: delay(&spec.probes.readiness),
-            missing: missing_config(spec, volumes),
+            references: references(spec, volumes),
+            missing: None,
+            once: false,
             phase: Phase::Idle,
             restarts: 0,
             crashes: 0,
             last: None,
+            log: Log::default(),
         }
     }
 
@@ -114,15 +128,16 @@ impl ContainerRun {
     }
 
     /// When its run ends, and how.
-    fn ends_at(&self) -> Option<(Timestamp, End)> {
+    fn ends_at(&self) -> Option<(Timestamp, Exit)> {
         let Phase::Running { since, .. } = self.phase else { return None };
-        let end = |exit_code, signal, out_of_memory| End { exit_code, signal, out_of_memory };
         let (after, end) = match self.fate {
-            Fate::Crash { after, exit_code } => (after, end(exit_code.into(), None, false)),
-            Fate::Killed { after, signal } => (after, end(128 + i32::from(signal), Some(signal.into()), false)),
-            Fate::OutOfMemory { after } => (after, end(137, Some(9), true)),
+            Fate::Crash { after, exit_code } | Fate::Done { after, exit_code } => (after, Exit::new(exit_code.into())),
+            Fate::Killed { after, signal } => {
+                (after, Exit { signal: Some(signal.into()), ..Exit::new(128 + i32::from(signal)) })
+            }
+            Fate::OutOfMemory { after } => (after, Exit { signal: Some(9), out_of_memory: true, ..Exit::new(137) }),
             // What would run on as a main container is taken for a program that does its work and ends.
-            _ if self.role == Role::Init => (0, end(0, None, false)),
+            _ if self.role == Role::Init => (0, Exit::new(0)),
             _ => return None,
         };
         Some((since.plus(Duration::from_secs(after.into())), end))
@@ -142,10 +157,12 @@ impl ContainerRun {
     }
 
     /// Lets it begin, if it has not. `start_up` is how long any container takes to start.
-    pub(super) fn begin(&mut self, now: Timestamp, start_up: Duration, notes: &mut Vec<Note>) {
+    /// `once`: it is not started again after its end.
+    pub(super) fn begin(&mut self, now: Timestamp, start_up: Duration, once: bool, notes: &mut Vec<Note>) {
         if self.phase != Phase::Idle {
             return;
         }
+        self.once = once && self.role != Role::Sidecar;
         self.phase = match self.fate {
             Fate::InvalidImage => {
                 notes.push(Note::new("Failed", format!("{:?} is not an image reference", self.image)));
@@ -163,15 +180,28 @@ impl ContainerRun {
     }
 
     /// Takes the steps that are due. Whether there was one.
-    pub(super) fn advance(&mut self, now: Timestamp, notes: &mut Vec<Note>) -> bool {
+    pub(super) fn advance(
+        &mut self,
+        now: Timestamp,
+        is_there: &impl Fn(&Reference) -> bool,
+        notes: &mut Vec<Note>,
+    ) -> bool {
         match self.phase {
-            Phase::Starting { until } if until <= now => match &self.missing {
-                Some(missing) => {
-                    notes.push(Note::new("Failed", missing.clone()));
-                    self.phase = Phase::Stuck(DiagnosisKind::ConfigMissing);
+            Phase::Starting { until } if until <= now => {
+                self.missing = self.references.iter().find(|reference| !is_there(reference)).cloned();
+                match &self.missing {
+                    Some(missing) => {
+                        notes.push(Note::new("Failed", missing.to_string()));
+                        self.phase = Phase::Stuck(DiagnosisKind::ConfigMissing);
+                    }
+                    None => self.run(now, notes),
                 }
-                None => self.run(now, notes),
-            },
+            }
+            // It starts as soon as somebody stores what is missing.
+            Phase::Stuck(DiagnosisKind::ConfigMissing) if self.references.iter().all(is_there) => {
+                self.missing = None;
+                self.run(now, notes);
+            }
             Phase::BackOff { until } if until <= now => {
                 self.restarts = self.restarts.saturating_add(1);
                 self.run(now, notes);
@@ -196,18 +226,50 @@ impl ContainerRun {
     fn run(&mut self, now: Timestamp, notes: &mut Vec<Note>) {
         notes.push(Note::new("Started", format!("container {} was started", self.name)));
         self.phase = Phase::Running { since: now, told: false };
+        self.log.begin(self.restarts, now);
     }
 
-    fn ended(&mut self, end: End, now: Timestamp, notes: &mut Vec<Note>) {
+    fn ended(&mut self, end: Exit, now: Timestamp, notes: &mut Vec<Note>) {
         self.last = Some(end);
-        if self.role == Role::Init && end.exit_code == 0 {
+        self.log.end(now, true);
+        if self.role == Role::Init && end.is_success() {
             self.phase = Phase::Done;
+            return;
+        }
+        if self.once {
+            self.phase = Phase::Over;
             return;
         }
         let back_off = FIRST_BACK_OFF.saturating_mul(1 << self.crashes.min(16)).min(LAST_BACK_OFF);
         notes.push(Note::new("BackOff", format!("container {} ended and is started again", self.name)));
         self.crashes = self.crashes.saturating_add(1);
         self.phase = Phase::BackOff { until: now.plus(back_off) };
+    }
+
+    /// How it ended, if it is not started again.
+    pub(super) fn exit(&self) -> Option<Exit> {
+        self.last.filter(|_| self.phase == Phase::Over)
+    }
+
+    /// Whether its end is that of its instance.
+    pub(super) fn is_past_its_end(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    /// It ends with its instance.
+    pub(super) fn stop(&mut self, now: Timestamp) {
+        self.log.end(now, false);
+        if !matches!(self.phase, Phase::Over | Phase::Done) {
+            self.phase = Phase::Stopped;
+        }
+    }
+
+    /// It ends, and is started again. What does not run is left alone.
+    pub(super) fn restart(&mut self, now: Timestamp) {
+        if self.is_running() {
+            self.log.end(now, false);
+            self.phase = Phase::BackOff { until: now.plus(STOPPING) };
+        }
     }
 
     /// When something may happen to it, past times included.
@@ -227,7 +289,7 @@ impl ContainerRun {
         match self.phase {
             Phase::Stuck(kind) => {
                 let message = match kind {
-                    DiagnosisKind::ConfigMissing => self.missing.clone().unwrap_or_default(),
+                    DiagnosisKind::ConfigMissing => self.missing.as_ref().map(ToString::to_string).unwrap_or_default(),
                     _ => format!("image {:?}", self.image),
                 };
                 problem(kind, message, Evidence::default())
@@ -236,7 +298,7 @@ impl ContainerRun {
                 let end = self.last?;
                 let kind = if end.out_of_memory { DiagnosisKind::OutOfMemory } else { DiagnosisKind::CrashLoop };
                 let evidence = Evidence {
-                    exit_code: Some(end.exit_code),
+                    exit_code: Some(end.code),
                     signal: end.signal,
                     restarts: Some(self.restarts),
                     events: Vec::new(),
@@ -248,20 +310,31 @@ impl ContainerRun {
     }
 }
 
-/// The first configuration that a container refers to. There is none in this simulation, so that it is missing.
-fn missing_config(spec: &Container, volumes: &[Volume]) -> Option<String> {
-    let of_env = spec.env.iter().find_map(|var| match &var.value {
-        EnvValue::Config(entry) => Some((&entry.name, &entry.version)),
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, version, key } = self;
+        match key {
+            None => write!(f, "there is no configuration {name} of version {version}"),
+            Some(key) => write!(f, "there is no entry {key} in a configuration {name} of version {version}"),
+        }
+    }
+}
+
+/// The configurations that a container refers to.
+fn references(spec: &Container, volumes: &[Volume]) -> Vec<Reference> {
+    let of_env = spec.env.iter().filter_map(|var| match &var.value {
+        EnvValue::Config(entry) => {
+            let (name, version) = (entry.name.clone(), entry.version.clone());
+            Some(Reference { name, version, key: Some(entry.key.clone()) })
+        }
         _ => None,
     });
-    let of_volume = || {
-        spec.mounts.iter().find_map(|mount| {
-            volumes.iter().filter(|volume| volume.name == mount.volume).find_map(|volume| match &volume.source {
-                VolumeSource::Config(config) => Some((&config.name, &config.version)),
-                _ => None,
-            })
-        })
-    };
-    let (name, version) = of_env.or_else(of_volume)?;
-    Some(format!("there is no configuration {name} of version {version}"))
+    let mounted = |volume: &&Volume| spec.mounts.iter().any(|mount| mount.volume == volume.name);
+    let of_volumes = volumes.iter().filter(mounted).filter_map(|volume| match &volume.source {
+        VolumeSource::Config(config) => {
+            Some(Reference { name: config.name.clone(), version: config.version.clone(), key: None })
+        }
+        _ => None,
+    });
+    of_env.chain(of_volumes).collect()
 }

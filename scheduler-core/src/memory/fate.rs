@@ -48,6 +48,14 @@ pub enum Fate {
         /// How long it runs each time, in seconds.
         after: u32,
     },
+    /// It runs to its end. In a job that is what it is for; in a service it is started again, as after a
+    /// [crash](Self::Crash).
+    Done {
+        /// How long it runs, in seconds.
+        after: u32,
+        /// With which exit code it ends.
+        exit_code: u8,
+    },
     /// It runs, and its readiness or startup probe never passes. Without such a probe it runs.
     NeverReady,
     /// It runs, and ignores being asked to stop: it takes the whole termination grace.
@@ -95,6 +103,9 @@ impl Fate {
             ("crash", _, exit, None) => {
                 Some(Self::Crash { after: seconds, exit_code: exit.unwrap_or(1).try_into().ok()? })
             }
+            ("done", _, exit, None) => {
+                Some(Self::Done { after: seconds, exit_code: exit.unwrap_or(0).try_into().ok()? })
+            }
             ("oom", _, None, None) => Some(Self::OutOfMemory { after: seconds }),
             ("never-ready", None, None, None) => Some(Self::NeverReady),
             ("stubborn", None, None, None) => Some(Self::Stubborn),
@@ -112,6 +123,7 @@ impl fmt::Display for Fate {
             Self::InvalidImage => f.write_str("invalid-image"),
             Self::Crash { after, exit_code } => write!(f, "crash/after-{after}/exit-{exit_code}"),
             Self::Killed { after, signal } => write!(f, "crash/after-{after}/signal-{signal}"),
+            Self::Done { after, exit_code } => write!(f, "done/after-{after}/exit-{exit_code}"),
             Self::OutOfMemory { after } => write!(f, "oom/after-{after}"),
             Self::NeverReady => f.write_str("never-ready"),
             Self::Stubborn => f.write_str("stubborn"),
@@ -132,6 +144,7 @@ mod tests {
             Fate::InvalidImage,
             Fate::Crash { after: 0, exit_code: 255 },
             Fate::Killed { after: 1, signal: 9 },
+            Fate::Done { after: 3, exit_code: 7 },
             Fate::OutOfMemory { after: 2 },
             Fate::NeverReady,
             Fate::Stubborn,
@@ -139,6 +152,7 @@ mod tests {
             assert_eq!(Fate::of_image(&fate.image("x")), fate);
         }
         assert_eq!(Fate::of_image("sim/crash"), Fate::Crash { after: 1, exit_code: 1 });
+        assert_eq!(Fate::of_image("sim/done"), Fate::Done { after: 1, exit_code: 0 });
         for odd in ["sim/", "sim/fly", "sim/run/after-1", "sim/crash/exit-256", "sim/crash/after-1/after-2"] {
             assert_eq!(Fate::of_image(odd), Fate::InvalidImage, "{odd}");
         }

@@ -68,20 +68,34 @@
 
 mod builder;
 mod cluster;
+mod config;
 mod container;
+mod controller;
 mod decide;
 mod factory;
 mod fate;
 mod fault;
+mod history;
 mod instance;
+mod job;
+mod log;
+mod logs;
 mod mutation;
+mod namespace;
 mod object;
 mod observe;
+mod ops;
+mod periodic;
 mod place;
+mod plan;
+mod render;
 mod rng;
 mod rollout;
+mod route;
+mod run;
 mod scheduler;
 mod server;
+mod steer;
 #[cfg(test)]
 mod tests;
 mod timing;

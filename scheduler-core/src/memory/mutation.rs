@@ -113,6 +113,198 @@ mutations! {
     FiltersByLabel,
     /// Clause 17: makes a namespace that is not there.
     MakesNamespace,
+    /// Clause 1: scales, restarts, marks or runs what is somebody else's.
+    ChangesWhatIsForeign,
+    /// Clause 1: tells what somebody else's containers write.
+    LogsOfAnybody,
+    /// Clause 2: takes a guard that makes no sense for a change of what is there.
+    TakesAnyGuard,
+    /// Clause 2: scales or steers whatever version the guard names.
+    ChangesAnyVersion,
+    /// Clause 2: scales, steers or runs what is being deleted.
+    ChangesWhatIsDeleted,
+    /// Clause 4: changes a job in place.
+    JobChangeInPlace,
+    /// Clause 4: changes the kind, or the storage of instances, in place.
+    KindChangeInPlace,
+    /// Clause 4: a job that has ended runs again when it is launched again.
+    EndedJobRunsAgain,
+    /// Clause 4: a launch takes the routes away.
+    LaunchDropsRoutes,
+    /// Clause 5: a scale moves the revision.
+    ScaleChangesRevision,
+    /// Clause 5: a scale adds to the count.
+    ScaleAdds,
+    /// Clause 5: a scale replaces the instances.
+    ScaleReplacesInstances,
+    /// Clause 5: a scale leaves the version.
+    ScaleMovesNoVersion,
+    /// Clause 5: the same scale again writes.
+    ScaleWritesAgain,
+    /// Clause 5: scales what has no count.
+    ScalesAnything,
+    /// Clause 6: a restart moves the revision.
+    RestartChangesRevision,
+    /// Clause 6: restarts and pauses what has no rollout.
+    RestartsJobs,
+    /// Clause 6: pauses what has no rollout that goes on.
+    PauseWithoutRollout,
+    /// Clause 6: a paused rollout goes on.
+    PauseStopsNothing,
+    /// Clause 6: time that is spent paused counts against the deadline.
+    PauseCountsAgainstDeadline,
+    /// Clause 6: a launch that changes something leaves the pause.
+    KeepsPauseAfterLaunch,
+    /// Clause 6: resuming what is not paused changes something.
+    ResumesAlways,
+    /// Clause 6: a canary update replaces instances without a promotion.
+    SkipsCanaries,
+    /// Clause 6: the first change of what never ran waits for a promotion.
+    CanaryAtFirstLaunch,
+    /// Clause 6: canaries that are not ready can be promoted.
+    PromotesUntested,
+    /// Clause 6: an abort leaves the canaries.
+    AbortKeepsCanaries,
+    /// Clause 6: after an abort the verdict is not Failed.
+    AbortIsNoFailure,
+    /// Clause 6: aborts what has no rollout that goes on.
+    AbortsWithoutRollout,
+    /// Clause 6: stops an instance of another workload.
+    StopsAnyInstance,
+    /// Clause 6: stopping what has been stopped is told again.
+    StopsTwice,
+    /// Clause 6: a stopped instance is started again.
+    StopOnlyRestarts,
+    /// Clause 6: a restarted instance is replaced.
+    RestartReplacesInstance,
+    /// Clause 7: a revision that is launched again stands in the history twice.
+    HistoryKeepsDuplicates,
+    /// Clause 7: a revision that is launched again does not move to the top.
+    HistoryKeepsOrder,
+    /// Clause 7: keeps two revisions only.
+    HistoryKeepsTwo,
+    /// Clause 7: a revision that is launched again loses its mark.
+    RelaunchForgetsMark,
+    /// Clause 7: marks what is seen to be healthy.
+    HealthyByReading,
+    /// Clause 7: marks a revision that is not kept.
+    MarksWhatIsNotKept,
+    /// Clause 7: the same mark again writes.
+    MarkWritesAgain,
+    /// Clause 7: a mark moves the version.
+    MarkMovesVersion,
+    /// Clause 7: a mark replaces the instances.
+    MarkReplacesInstances,
+    /// Clause 8: leaves the runs of a periodic job behind.
+    DeleteLeaksRuns,
+    /// Clause 8: leaves the configurations behind.
+    DeleteLeaksConfig,
+    /// Clause 8: leaves the routes behind.
+    DeleteLeaksRoutes,
+    /// Clause 9: an instance of a job that ended badly is not tried again.
+    ForgetsRetries,
+    /// Clause 9: a job runs all of its instances at a time.
+    RunsTooManyAtOnce,
+    /// Clause 9: a job may take as long as it likes.
+    ForgetsJobDeadline,
+    /// Clause 9: a job is kept for ever.
+    ForgetsTimeToLive,
+    /// Clause 9: a job whose instances ended badly is complete.
+    FailedJobIsComplete,
+    /// Clause 9: does not show the instances of a job that have ended.
+    ForgetsEndedInstances,
+    /// Clause 9: begins a run beside the last one.
+    OverlapIgnored,
+    /// Clause 9: does not end the last run when a new one takes its place.
+    ReplaceLeavesTheLast,
+    /// Clause 9: a suspended schedule begins runs.
+    SuspendIgnored,
+    /// Clause 9: keeps more runs than the workload says.
+    KeepsAllRuns,
+    /// Clause 9: a system has an instance on one node only.
+    SystemRunsOnce,
+    /// Clause 9: a stable instance starts before the one of its ordinal has ended.
+    SuccessorRunsBeside,
+    /// Clause 10: a failed job has no diagnosis.
+    HidesWhyAJobFailed,
+    /// Clause 10: loses the signal that ended an instance.
+    ForgetsSignal,
+    /// Clause 13: a plan writes.
+    PlanWrites,
+    /// Clause 13: a plan says that nothing would change.
+    PlanSaysUnchanged,
+    /// Clause 13: a plan's token admits another workload.
+    PlanTokenForAnyWorkload,
+    /// Clause 13: a plan's token admits a world that has moved.
+    PlanIgnoresMoved,
+    /// Clause 14: the same key twice is two runs.
+    RunTwiceForOneKey,
+    /// Clause 14: the key of a run that has ended begins another.
+    EndedRunRunsAgain,
+    /// Clause 14: two keys are one run.
+    RunForgetsKey,
+    /// Clause 14: takes over what is somebody else's under the run's name.
+    RunTakesOverOthers,
+    /// Clause 14: runs what is no job.
+    RunsServices,
+    /// Clause 14: does not tell of which periodic job a run is.
+    RunForgetsPeriodic,
+    /// Clause 14: what never started has ended well.
+    NeverStartedIsExitZero,
+    /// Clause 15: another content takes the place of the first.
+    ConfigOverwrites,
+    /// Clause 15: the same content again is written.
+    ConfigWritesAgain,
+    /// Clause 15: stores for somebody else's workload.
+    ConfigOfOthers,
+    /// Clause 15: gives up a version that a kept revision refers to.
+    ConfigPrunesWhatIsUsed,
+    /// Clause 15: keeps every version.
+    ConfigIsNeverPruned,
+    /// Clause 15: stores a value that was left out when it was written down.
+    StoresWhatIsRedacted,
+    /// Clause 16: takes a host and path that another workload has.
+    RouteStolen,
+    /// Clause 16: leads to a port that is not there.
+    ExposesAnyPort,
+    /// Clause 16: the same routes again are written.
+    ExposeWritesAgain,
+    /// Clause 16: keeps routes that are not in the list.
+    ExposeKeepsOldRoutes,
+    /// Clause 16: says that routes are gone, and keeps them.
+    UnexposeKeepsRoutes,
+    /// Clause 16: takes somebody else's routes away.
+    UnexposesOthers,
+    /// Clause 16: tells addresses of what is not ready.
+    EndpointsCountUnready,
+    /// Clause 16: tells addresses of what is on its way out.
+    EndpointsCountTerminating,
+    /// Clause 17: marks a namespace that it did not make.
+    MarksForeignNamespace,
+    /// Clause 17: says that a namespace that it did not make is ours.
+    CallsForeignNamespaceOurs,
+    /// Clause 17: deletes a namespace that it did not make.
+    DeletesForeignNamespace,
+    /// Clause 17: deletes a namespace that holds workloads.
+    DeletesFullNamespace,
+    /// Clause 18: a scale counts as a change by launch.
+    ScaleCountsAsLaunch,
+    /// Clause 20: tells no line.
+    LogsSilent,
+    /// Clause 20: tells all lines instead of the last.
+    LogsIgnoreTail,
+    /// Clause 20: tells what was written before.
+    LogsIgnoreSince,
+    /// Clause 20: does not say what cannot be had.
+    LogsHideGaps,
+    /// Clause 20: tells the present run instead of the previous one.
+    PreviousIsPresent,
+    /// Clause 20: a follower tells nothing after a restart.
+    FollowStopsAtRestart,
+    /// Clause 20: a follower tells nothing of instances that come later.
+    FollowMissesNewInstances,
+    /// Clause 20: a follower goes on after the end of a job.
+    FollowNeverEnds,
 }
 
 /// The mistake that a cluster makes, if any; always none without the feature `mutation`.

@@ -1,159 +1,17 @@
-//! The native objects of the simulation, and how a workload is rendered into them.
+//! The main object of a workload, and who may change what of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::history::Ledger;
 use super::instance::Instance;
+use super::job::JobState;
 use super::mutation::{Mutant, Mutation};
+use super::periodic::Schedule;
+use super::render::{Meta, SERVICE, ServiceSpec, Spec, Template};
 use super::rollout::Rollout;
 use super::timing::NOTICE;
-use crate::{
-    CheckedWorkload, Container, Cpu, Kind, Marks, Memory, OwnerId, Placement, Port, Revision, Role, Seconds, Target,
-    Timestamp, Update, Version, Volume, VolumeSource,
-};
-
-/// The native kind of the main object.
-pub(super) const WORKLOAD: &str = "Workload";
-/// The native kind of the object that makes ports reachable.
-pub(super) const SERVICE: &str = "Service";
-
-/// All that an instance is made from. When it changes, instances are replaced.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Template {
-    pub(super) containers: Vec<Container>,
-    pub(super) needs: Needs,
-    pub(super) volumes: Vec<Volume>,
-    pub(super) placement: Placement,
-    pub(super) identity: Option<String>,
-    pub(super) pull_secrets: Vec<String>,
-    pub(super) grace: Seconds,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) annotations: BTreeMap<String, String>,
-}
-
-/// What an instance takes up of a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Needs {
-    pub(super) cpu_millis: u64,
-    pub(super) memory_bytes: u64,
-}
-
-/// What the main object asks for.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Spec {
-    pub(super) replicas: u32,
-    pub(super) update: Update,
-    pub(super) min_ready: Seconds,
-    pub(super) patience: Seconds,
-    pub(super) template: Arc<Template>,
-}
-
-/// What launch writes beside the spec.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Meta {
-    pub(super) owner: Option<OwnerId>,
-    pub(super) marks: Marks,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) annotations: BTreeMap<String, String>,
-    pub(super) revision: Option<Revision>,
-}
-
-/// The native objects that a workload is rendered into.
-#[derive(Clone, Debug)]
-pub(super) struct Rendered {
-    pub(super) meta: Meta,
-    pub(super) spec: Spec,
-    /// `None` without ports: then there is no Service.
-    pub(super) service: Option<ServiceSpec>,
-}
-
-/// What launch writes into a Service.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct ServiceSpec {
-    pub(super) owner: Option<OwnerId>,
-    pub(super) ports: Vec<Port>,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) annotations: BTreeMap<String, String>,
-}
-
-/// Renders a workload, with a count that was resolved by the caller.
-pub(super) fn render(workload: &CheckedWorkload, owner: &OwnerId, replicas: u32) -> Rendered {
-    let Kind::Service(service) = &workload.kind;
-    let template = Template {
-        containers: workload.containers.clone(),
-        needs: Needs::of(workload),
-        volumes: workload.volumes.clone(),
-        placement: workload.placement.clone(),
-        identity: workload.identity.clone(),
-        pull_secrets: workload.pull_secrets.clone(),
-        grace: workload.termination_grace,
-        labels: workload.labels.clone(),
-        annotations: workload.annotations.clone(),
-    };
-    let ports: Vec<Port> = workload.containers.iter().flat_map(|c| c.ports.iter().cloned()).collect();
-    Rendered {
-        meta: Meta {
-            owner: Some(owner.clone()),
-            marks: workload.marks.clone(),
-            labels: workload.labels.clone(),
-            annotations: workload.annotations.clone(),
-            revision: Some(workload.revision().clone()),
-        },
-        spec: Spec {
-            replicas,
-            update: service.update,
-            min_ready: service.min_ready,
-            patience: workload.progress_deadline,
-            template: Arc::new(template),
-        },
-        service: (!ports.is_empty()).then(|| ServiceSpec {
-            owner: Some(owner.clone()),
-            ports,
-            labels: workload.labels.clone(),
-            annotations: workload.annotations.clone(),
-        }),
-    }
-}
-
-impl Needs {
-    /// The sum over the containers that run beside one another, or the largest init container if that is more: init
-    /// containers run alone.
-    fn of(workload: &CheckedWorkload) -> Self {
-        let (mut beside, mut alone) = (Self::default(), Self::default());
-        for container in workload.containers() {
-            let cpu = container.resources.cpu_request.map_or(0, Cpu::millis);
-            let memory = container.resources.memory_request.map_or(0, Memory::bytes);
-            if container.role == Role::Init {
-                alone.cpu_millis = alone.cpu_millis.max(cpu);
-                alone.memory_bytes = alone.memory_bytes.max(memory);
-            } else {
-                beside.cpu_millis = beside.cpu_millis.saturating_add(cpu);
-                beside.memory_bytes = beside.memory_bytes.saturating_add(memory);
-            }
-        }
-        Self {
-            cpu_millis: beside.cpu_millis.max(alone.cpu_millis),
-            memory_bytes: beside.memory_bytes.max(alone.memory_bytes),
-        }
-    }
-}
-
-impl Template {
-    /// The claims that an instance needs before it can be placed.
-    pub(super) fn claims(&self) -> impl Iterator<Item = &str> {
-        self.volumes.iter().filter_map(|volume| match &volume.source {
-            VolumeSource::Claim(claim) => Some(claim.as_str()),
-            _ => None,
-        })
-    }
-}
-
-impl Spec {
-    /// Whether nothing but the count differs.
-    fn equals_but_for_count(&self, other: &Self) -> bool {
-        Self { replicas: other.replicas, ..self.clone() } == *other
-    }
-}
+use crate::{CheckedWorkload, Kind, OwnerId, Revision, Target, Timestamp, Version};
 
 /// The main object of a workload, with the state of its rollout and its instances.
 #[derive(Clone, Debug)]
@@ -161,22 +19,32 @@ pub(super) struct MainObject {
     pub(super) target: Target,
     /// Unlike that of any other object that ever was in the cluster.
     pub(super) incarnation: u64,
+    /// The periodic workload that it is a run of.
+    pub(super) run_of: Option<Target>,
+    pub(super) created: Timestamp,
     pub(super) meta: Meta,
     /// Annotations that no launch wrote. They are nobody's drift.
     pub(super) foreign: BTreeMap<String, String>,
     pub(super) spec: Spec,
     /// What the last launch asked for.
     launched: Option<Spec>,
+    /// When a launch changed something last.
+    pub(super) changed: Option<Timestamp>,
+    pub(super) history: Ledger,
     /// Counts the writes of what launch writes.
     edits: u64,
     /// Counts all writes.
     pub(super) writes: u64,
+    /// How often all instances were restarted. Those of an earlier count are not current any more.
+    pub(super) restarted: u64,
     /// When the controller takes notice of the last change of the spec.
     pub(super) notice_at: Timestamp,
     pub(super) deleting: bool,
     /// Since when the platform refuses to make instances.
     pub(super) refused: Option<Timestamp>,
     pub(super) rollout: Rollout,
+    pub(super) job: JobState,
+    pub(super) schedule: Schedule,
     pub(super) instances: Vec<Instance>,
 }
 
@@ -186,16 +54,23 @@ impl MainObject {
         Self {
             target,
             incarnation,
+            run_of: None,
+            created: now,
             launched: meta.revision.is_some().then(|| spec.clone()),
+            changed: meta.revision.is_some().then_some(now),
             meta,
             foreign: BTreeMap::new(),
+            schedule: Schedule::new(&spec, now),
             spec,
+            history: Ledger::default(),
             edits: 1,
             writes: 1,
+            restarted: 0,
             notice_at,
             deleting: false,
             refused: None,
             rollout: Rollout::new(notice_at),
+            job: JobState::default(),
             instances: Vec::new(),
         }
     }
@@ -212,45 +87,87 @@ impl MainObject {
     pub(super) fn revision(&self, mutant: Mutant) -> Option<Revision> {
         let launched = self.launched.as_ref()?;
         let revision = self.meta.revision.as_ref().filter(|_| launched.equals_but_for_count(&self.spec))?;
-        Some(shown_revision(revision, self.spec.replicas, mutant))
+        let moved = (mutant.is(Mutation::RestartChangesRevision) && self.restarted > 0)
+            || (mutant.is(Mutation::ScaleChangesRevision) && launched.replicas() != self.spec.replicas());
+        (!moved).then(|| shown_revision(revision, self.spec.replicas(), mutant))
     }
 
-    /// Writes what a launch rendered.
-    pub(super) fn launch(&mut self, meta: Meta, spec: Spec, now: Timestamp, mutant: Mutant) {
+    pub(super) fn is_of(&self, owner: &OwnerId) -> bool {
+        self.meta.owner.as_ref() == Some(owner)
+    }
+
+    /// Whether an instance is of what was launched last. All that a job has are.
+    pub(super) fn is_current(&self, instance: &Instance) -> bool {
+        self.spec.kind.job().is_some() || (instance.is_of(&self.spec.template) && instance.restarted == self.restarted)
+    }
+
+    /// Those of its instances that have not ended.
+    pub(super) fn live(&self) -> impl Iterator<Item = &Instance> {
+        self.instances.iter().filter(|instance| instance.ended.is_none())
+    }
+
+    /// The workload to whose configurations its containers refer.
+    pub(super) fn configured_as(&self) -> &Target {
+        self.run_of.as_ref().unwrap_or(&self.target)
+    }
+
+    /// Writes what a launch rendered. Whatever was held up goes on.
+    pub(super) fn launch(
+        &mut self,
+        workload: &Arc<CheckedWorkload>,
+        meta: Meta,
+        spec: Spec,
+        now: Timestamp,
+        mutant: Mutant,
+    ) {
         self.launched = Some(spec.clone());
         self.meta = meta;
+        self.changed = Some(now);
+        self.history.record(workload, now, mutant);
+        if !mutant.is(Mutation::KeepsPauseAfterLaunch) {
+            self.rollout.release(now.plus(NOTICE));
+        }
+        if mutant.is(Mutation::EndedJobRunsAgain) {
+            self.job = JobState::default();
+            self.instances.clear();
+        }
         self.respec(spec, now, mutant);
     }
 
     /// Changes the spec, whoever does so. A new template begins a new rollout; with the old one the rollout stays
     /// complete if it was, and what was said of its failure is withdrawn.
     pub(super) fn respec(&mut self, spec: Spec, now: Timestamp, mutant: Mutant) {
-        self.edits += 1;
-        self.writes += 1;
+        self.edit();
         if spec == self.spec {
             return;
         }
         self.notice_at = now.plus(NOTICE);
-        let completed = self.rollout.completed && spec.template == self.spec.template;
-        let stale = self.rollout.gave_up.filter(|_| mutant.is(Mutation::KeepsStaleFailure));
-        self.rollout = Rollout::new(self.notice_at);
-        (self.rollout.completed, self.rollout.gave_up) = (completed, stale);
+        self.rollout = self.rollout.next(&self.spec, &spec, self.notice_at, mutant);
+        if spec.kind != self.spec.kind {
+            self.schedule.restart(&spec, now);
+        }
         self.spec = spec;
+    }
+
+    /// Counts a write of what launch writes.
+    pub(super) fn edit(&mut self) {
+        self.edits += 1;
+        self.writes += 1;
     }
 
     /// Somebody puts another owner's mark on it, or takes ours away.
     pub(super) fn take_over(&mut self, owner: Option<OwnerId>) {
         self.meta.owner = owner;
-        self.edits += 1;
-        self.writes += 1;
+        self.edit();
     }
 
     /// Begins to delete it. That is a change, so that no launch that was decided before is written over it.
     pub(super) fn delete(&mut self, now: Timestamp) {
-        self.deleting = true;
-        self.edits += 1;
-        self.writes += 1;
-        self.end_instances(now);
+        if !self.deleting {
+            self.deleting = true;
+            self.edit();
+            self.end_instances(now);
+        }
     }
 
     /// Ends all instances; unless it is deleted, the controller makes them anew.
@@ -258,6 +175,23 @@ impl MainObject {
         for instance in &mut self.instances {
             instance.end(now);
         }
+    }
+
+    /// Replaces all instances by ones of the same template.
+    pub(super) fn restart(&mut self, now: Timestamp) {
+        self.edit();
+        self.restarted += 1;
+        self.notice_at = now.plus(NOTICE);
+        self.rollout = self.rollout.again(&self.spec, self.notice_at);
+    }
+
+    /// Makes an instance of a template.
+    pub(super) fn make(&mut self, template: Arc<Template>, place: Place, serial: &mut u64, now: Timestamp) {
+        *serial += 1;
+        let mut instance = Instance::new(self.target.name.as_str(), *serial, template, place, now);
+        instance.restarted = self.restarted;
+        instance.runs_to_end = matches!(self.spec.kind, Kind::Job(_));
+        self.instances.push(instance);
     }
 
     /// Changes the spec without any token telling so.
@@ -268,6 +202,15 @@ impl MainObject {
     }
 }
 
+/// What an instance is in place of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Its ordinal, if it has one.
+    pub(super) ordinal: Option<u32>,
+    /// The only node on which it may run, if it is for one.
+    pub(super) node: Option<String>,
+}
+
 /// A Service of the simulation.
 #[derive(Clone, Debug)]
 pub(super) struct ServiceObject {
@@ -275,6 +218,13 @@ pub(super) struct ServiceObject {
     pub(super) incarnation: u64,
     /// Counts all writes.
     pub(super) writes: u64,
+}
+
+impl ServiceObject {
+    /// Unlike that of any other state of any Service.
+    pub(super) fn version(&self) -> Version {
+        Version::new(format!("{SERVICE} {}.{}", self.incarnation, self.writes))
+    }
 }
 
 /// The revision as it is shown.

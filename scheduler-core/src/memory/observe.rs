@@ -4,7 +4,10 @@ use super::instance::{Instance, Trouble};
 use super::mutation::Mutation;
 use super::object::MainObject;
 use super::world::World;
-use crate::{Counts, Diagnosis, DiagnosisKind, EventLine, Filter, InstanceState, Observation, OwnerId, Target};
+use crate::{
+    Counts, Diagnosis, DiagnosisKind, EventLine, Exit, Filter, InstanceState, Kind, Observation, OwnerId,
+    ScheduleState, Target,
+};
 
 impl World {
     /// What an owner sees of a workload.
@@ -43,22 +46,36 @@ impl World {
         let version = object.version(mutant);
         let mut seen =
             Observation::new(object.target.clone(), owner, object.incarnation.to_string(), version, self.now);
+        seen.kind = object.spec.kind.name();
+        seen.run_of = object.run_of.as_ref().map(|periodic| periodic.name.clone());
         seen.revision = object.revision(mutant);
         seen.marks = object.meta.marks.clone();
         seen.labels = object.meta.labels.clone();
         seen.patience = object.spec.patience;
         seen.noticed = object.notice_at <= self.now;
         seen.deleting = object.deleting;
+        seen.changed = object.changed;
+        seen.paused = rollout.is_paused();
+        seen.awaits_promotion = rollout.awaits_promotion;
+        seen.finished = object.job.finished.map(|(how, _)| how);
+        if let Kind::Periodic(periodic) = &object.spec.kind {
+            seen.suspended = periodic.suspend;
+            let active = u32::try_from(self.active(&object.target)).unwrap_or(u32::MAX);
+            seen.schedule = Some(ScheduleState::new(object.schedule.last, active));
+        }
         seen.completed = rollout.completed || mutant.is(Mutation::CompleteFromStart);
         seen.gave_up = rollout.gave_up;
-        seen.counts = Counts::desired(object.spec.replicas);
+        seen.counts = Counts::desired(object.desired(self.eligible(object)));
+        (seen.counts.succeeded, seen.counts.failed) = object.job_counts();
         seen.diagnoses = self.diagnoses(object);
-        let mut instances: Vec<_> = object
-            .instances
-            .iter()
-            .filter(|i| i.ending.is_none() || !mutant.is(Mutation::ForgetsTerminating))
-            .map(|i| self.instance(object, i))
-            .collect();
+        let shown = |i: &&Instance| {
+            (i.ending.is_none() || !mutant.is(Mutation::ForgetsTerminating))
+                && (i.ended.is_none() || !mutant.is(Mutation::ForgetsEndedInstances))
+        };
+        let shown_of =
+            |of: &MainObject| of.instances.iter().filter(shown).map(|i| self.instance(of, i)).collect::<Vec<_>>();
+        let mut instances = shown_of(object);
+        instances.extend(self.runs_of(&object.target).flat_map(shown_of));
         if mutant.is(Mutation::CountsForeignInstances) {
             instances.extend(self.strays.iter().filter(|stray| stray.target == object.target).map(|stray| {
                 let instance = crate::Instance::new(stray.id.clone(), stray.created);
@@ -80,15 +97,24 @@ impl World {
         let taken_for_new = mutant.is(Mutation::CountsOldAsReady) && instance.is_ready();
         let restarts = instance.restarts();
         crate::Instance {
-            current: instance.is_of(&object.spec.template) || taken_for_new,
+            current: object.is_current(instance) || taken_for_new,
             state: instance.state,
-            available: instance.is_available(object.spec.min_ready, self.now),
+            available: instance.is_available(object.spec.min_ready(), self.now),
             restarts: if mutant.is(Mutation::RestartsDecrease) { restarts % 2 } else { restarts },
             since: instance.since,
             node: instance.node.clone(),
             address: instance.address.clone(),
+            ordinal: instance.place.ordinal,
+            exit: self.exit(instance),
             ..crate::Instance::new(instance.id.clone(), instance.created)
         }
+    }
+
+    fn exit(&self, instance: &Instance) -> Option<Exit> {
+        let mutant = self.mutant;
+        let ended = instance.ended.as_ref()?;
+        let exit = ended.exit.or_else(|| mutant.is(Mutation::NeverStartedIsExitZero).then(|| Exit::new(0)))?;
+        Some(if mutant.is(Mutation::ForgetsSignal) { Exit { signal: None, ..exit } } else { exit })
     }
 
     fn diagnoses(&self, object: &MainObject) -> Vec<Diagnosis> {
@@ -102,10 +128,11 @@ impl World {
         });
         let of_instances = object.instances.iter().filter_map(|instance| {
             let trouble = instance.trouble.as_ref()?;
-            let current = instance.is_of(&object.spec.template) && instance.ending.is_none();
+            let current = object.is_current(instance) && instance.ending.is_none();
             self.diagnosis(instance, trouble, current)
         });
-        refused.into_iter().chain(of_instances).collect()
+        let of_job = object.job_diagnoses().into_iter().filter(|_| !self.mutant.is(Mutation::HidesWhyAJobFailed));
+        refused.into_iter().chain(of_instances).chain(of_job).collect()
     }
 
     fn diagnosis(&self, instance: &Instance, trouble: &Trouble, current: bool) -> Option<Diagnosis> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::object::{Needs, Template};
+use super::render::{Needs, Template};
 use super::rng::Rng;
 
 /// A node as placement sees it.
@@ -24,10 +24,11 @@ pub(super) struct Room {
 ///
 /// Of the nodes that fit, those are preferred whose value of the spread label has the fewest instances of the workload,
 /// then those that have fewest of them themselves, then those with most slots; the seed decides between equals.
-pub(super) fn choose(template: &Template, rooms: &[Room], rng: &mut Rng) -> Result<usize, String> {
+/// With `only`, that node or none.
+pub(super) fn choose(template: &Template, only: Option<&str>, rooms: &[Room], rng: &mut Rng) -> Result<usize, String> {
     let mut refused: BTreeMap<&'static str, usize> = BTreeMap::new();
     let mut fitting = Vec::new();
-    for (at, room) in rooms.iter().enumerate() {
+    for (at, room) in rooms.iter().enumerate().filter(|(_, room)| only.is_none_or(|only| room.name == only)) {
         match refusal(template, room) {
             Some(why) => *refused.entry(why).or_default() += 1,
             None => fitting.push((rank(template, room, rooms), at)),
@@ -35,18 +36,23 @@ pub(super) fn choose(template: &Template, rooms: &[Room], rng: &mut Rng) -> Resu
     }
     let Some(best) = fitting.iter().map(|(rank, _)| *rank).min() else {
         let reasons: Vec<_> = refused.iter().map(|(why, count)| format!("{count} {why}")).collect();
-        return Err(format!("none of {} nodes fits: {}", rooms.len(), reasons.join(", ")));
+        return Err(format!("none of {} nodes fits: {}", refused.values().sum::<usize>(), reasons.join(", ")));
     };
     fitting.retain(|(rank, _)| *rank == best);
     rng.pick(&fitting).map(|(_, at)| *at).ok_or_else(|| "there are no nodes".to_owned())
 }
 
+/// Whether a node with these labels satisfies every rule.
+pub(super) fn accepts(template: &Template, labels: &BTreeMap<String, String>) -> bool {
+    let allowed = |rule: &crate::NodeRule| rule.is.accepts(labels.get(&rule.label).map(String::as_str));
+    template.placement.require.iter().all(allowed)
+}
+
 /// Why an instance cannot go to a node.
 fn refusal(template: &Template, room: &Room) -> Option<&'static str> {
-    let allowed = |rule: &crate::NodeRule| rule.is.accepts(room.labels.get(&rule.label).map(String::as_str));
     if !room.up {
         Some("down")
-    } else if !template.placement.require.iter().all(allowed) {
+    } else if !accepts(template, &room.labels) {
         Some("against the rules")
     } else if room.free.cpu_millis < template.needs.cpu_millis {
         Some("short of processor time")

@@ -1,11 +1,12 @@
-//! The controller: how one template takes over from the last, and whether that gets on.
+//! How one template takes over from the last: the state of a rollout, its progress, and how it is steered.
 
 use std::sync::Arc;
 
-use super::instance::Instance;
 use super::mutation::{Mutant, Mutation};
-use super::object::{MainObject, Spec};
-use crate::{Timestamp, Update};
+use super::object::MainObject;
+use super::render::{Spec, Template};
+use super::timing::NOTICE;
+use crate::{Error, ErrorKind, Kind, Result, RolloutAction, Timestamp, Update};
 
 /// How a rollout gets on.
 #[derive(Clone, Debug)]
@@ -14,99 +15,140 @@ pub(super) struct Rollout {
     pub(super) completed: bool,
     /// Since when the controller has given it up.
     pub(super) gave_up: Option<Timestamp>,
+    /// Whether its canaries stand the test.
+    pub(super) awaits_promotion: bool,
     /// When it got on last.
     progressed: Timestamp,
     best: Tally,
+    /// What ran before it.
+    pub(super) before: Option<Arc<Template>>,
+    stage: Stage,
+    pub(super) hold: Option<Hold>,
+}
+
+/// How far the replacement of what ran before may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// All of it, within the bounds of the update.
+    Rolling,
+    /// None of it: canaries run beside it.
+    Canaries,
+    /// As rolling; canaries stood the test before.
+    Promoted,
+}
+
+/// A rollout that somebody stopped where it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    pub(super) aborted: bool,
+    /// How many instances of what is wanted it keeps.
+    new: usize,
+    /// How many others.
+    old: usize,
+    /// How many were wanted in all.
+    desired: usize,
+}
+
+/// Numbers of instances that the controller keeps, instead of going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fixed {
+    pub(super) new: usize,
+    pub(super) old: usize,
+    /// Whether what is neither wanted nor ran before is ended.
+    pub(super) ends_others: bool,
 }
 
 /// What counts as progress: a new most of the first three, a new least of the last. Restarts and flapping are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Tally {
-    updated: usize,
-    ready: usize,
-    available: usize,
-    old: usize,
+pub(super) struct Tally {
+    pub(super) updated: usize,
+    pub(super) ready: usize,
+    pub(super) available: usize,
+    pub(super) old: usize,
 }
 
-/// What the controller needs to know of an instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Peer {
-    /// Made from the template that is wanted.
-    current: bool,
-    /// On its way out.
-    ending: bool,
-    placed: bool,
-    ready: bool,
-    available: bool,
-}
-
-/// What the controller does next.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Plan {
-    /// How many instances it makes.
-    create: usize,
-    /// Which it ends, by their place in the list.
-    end: Vec<usize>,
-}
-
-/// The next step from these instances, oldest first, to what is wanted.
-///
-/// As a Deployment of Kubernetes does it, without its proportional scaling: instances on their way out are not counted
-/// against `max_surge`, except that `Recreate` waits until they have ended; unready old ones go first.
-fn plan(spec: &Spec, peers: &[Peer]) -> Plan {
-    let desired = spec.replicas as usize;
-    let staying = |current: bool| -> Vec<usize> {
-        let chosen = |(at, peer): (usize, &Peer)| (!peer.ending && peer.current == current).then_some(at);
-        peers.iter().enumerate().filter_map(chosen).collect()
-    };
-    let (mut current, mut old) = (staying(true), staying(false));
-    let lacking = desired.saturating_sub(current.len());
-    let mut plan = match spec.update {
-        Update::Recreate if !old.is_empty() => Plan { create: 0, end: old },
-        Update::Recreate if peers.iter().any(|peer| !peer.current) => Plan::default(),
-        Update::Recreate => Plan { create: lacking, end: Vec::new() },
-        Update::Rolling(bounds) => {
-            let room = (desired + bounds.max_surge as usize).saturating_sub(current.len() + old.len());
-            let least = desired.saturating_sub(bounds.max_unavailable as usize);
-            let available = |at: &usize| peers.get(*at).is_some_and(|peer| peer.available);
-            // What is current and not available yet cannot stand in for an old one; of those the unready go first.
-            let serving = current.iter().filter(|at| available(at)).count();
-            old.sort_by_key(available);
-            old.truncate((serving + old.len()).saturating_sub(least));
-            Plan { create: lacking.min(room), end: old }
-        }
-    };
-    // Of those too many, the ones that would be missed least: not placed, not ready, youngest.
-    let surplus = current.len().saturating_sub(desired);
-    current.sort_by_key(|at| (peers.get(*at).map(|p| (p.placed, p.ready)), std::cmp::Reverse(*at)));
-    plan.end.extend(current.into_iter().take(surplus));
-    plan
+impl Hold {
+    /// Who was there when it began; a scale since then adds to, or takes from, what ran before, if anything did.
+    fn fixed(self, desired: usize) -> Fixed {
+        let of = |count: usize| (count + desired).saturating_sub(self.desired);
+        let (new, old) = if self.old == 0 { (of(self.new), 0) } else { (self.new.min(desired), of(self.old)) };
+        Fixed { new, old, ends_others: false }
+    }
 }
 
 impl Rollout {
     pub(super) fn new(now: Timestamp) -> Self {
-        let best = Tally { updated: 0, ready: 0, available: 0, old: usize::MAX };
-        Self { completed: false, gave_up: None, progressed: now, best }
+        Self {
+            completed: false,
+            gave_up: None,
+            awaits_promotion: false,
+            progressed: now,
+            best: NONE_YET,
+            before: None,
+            stage: Stage::Rolling,
+            hold: None,
+        }
+    }
+
+    /// The rollout after a change of the spec.
+    pub(super) fn next(&self, old: &Spec, new: &Spec, now: Timestamp, mutant: Mutant) -> Self {
+        let stale = self.gave_up.filter(|_| mutant.is(Mutation::KeepsStaleFailure) || self.is_aborted());
+        let next = Self { gave_up: stale, ..Self::new(now) };
+        if new.template == old.template {
+            let (completed, before) = (self.completed, self.before.clone());
+            return Self { completed, before, stage: self.stage, hold: self.hold, ..next };
+        }
+        let before = if self.completed { Some(Arc::clone(&old.template)) } else { self.before.clone() };
+        let beside = before.as_ref().is_some_and(|before| *before != new.template)
+            || (before.is_none() && mutant.is(Mutation::CanaryAtFirstLaunch));
+        let canaries = beside && canaries(new).is_some() && !mutant.is(Mutation::SkipsCanaries);
+        let stage = if canaries { Stage::Canaries } else { Stage::Rolling };
+        // A hold ends with the launch that changes something; other changes leave it.
+        Self { before, stage, hold: self.hold, ..next }
+    }
+
+    /// The rollout after a restart of all instances.
+    pub(super) fn again(&self, spec: &Spec, now: Timestamp) -> Self {
+        let before = if self.completed { Some(Arc::clone(&spec.template)) } else { self.before.clone() };
+        Self { before, ..Self::new(now) }
+    }
+
+    /// Ends a pause or an abort.
+    pub(super) fn release(&mut self, now: Timestamp) {
+        if let Some(hold) = self.hold.take() {
+            self.progressed = now;
+            self.gave_up = self.gave_up.filter(|_| !hold.aborted);
+        }
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.hold.is_some_and(|hold| !hold.aborted)
+    }
+
+    fn is_aborted(&self) -> bool {
+        self.hold.is_some_and(|hold| hold.aborted)
+    }
+
+    /// The numbers that are to be kept, unless the rollout goes on.
+    pub(super) fn fixed(&self, spec: &Spec) -> Option<Fixed> {
+        let desired = spec.replicas() as usize;
+        let beside = canaries(spec).filter(|_| self.stage == Stage::Canaries);
+        let canaries = beside.map(|count| Fixed { new: count.min(desired), old: desired, ends_others: true });
+        self.hold.map(|hold| hold.fixed(desired)).or(canaries)
     }
 
     /// When the controller gives up unless there is progress.
-    pub(super) fn deadline(&self, spec: &Spec) -> Option<Timestamp> {
-        (!self.completed && self.gave_up.is_none()).then(|| self.progressed.plus(spec.patience.duration()))
+    pub(super) fn deadline(&self, spec: &Spec, mutant: Mutant) -> Option<Timestamp> {
+        let held = self.hold.is_some() && !mutant.is(Mutation::PauseCountsAgainstDeadline);
+        let waits = self.completed || self.gave_up.is_some() || held || self.awaits_promotion;
+        (!waits).then(|| self.progressed.plus(spec.patience.duration()))
     }
 
     /// Takes in how the instances are now.
-    fn judge(&mut self, spec: &Spec, peers: &[Peer], now: Timestamp, mutant: Mutant) {
+    pub(super) fn judge(&mut self, spec: &Spec, desired: usize, tally: Tally, now: Timestamp, mutant: Mutant) {
         if self.completed {
             return;
         }
-        let staying = || peers.iter().filter(|peer| !peer.ending);
-        let current = || staying().filter(|peer| peer.current);
-        let tally = Tally {
-            updated: current().count(),
-            ready: current().filter(|peer| peer.ready).count(),
-            available: current().filter(|peer| peer.available).count(),
-            old: staying().filter(|peer| !peer.current).count(),
-        };
         let best = self.best;
         self.best = Tally {
             updated: best.updated.max(tally.updated),
@@ -114,100 +156,98 @@ impl Rollout {
             available: best.available.max(tally.available),
             old: best.old.min(tally.old),
         };
-        if self.best != best {
+        let stands = |count: usize| tally.available >= count.min(desired) || mutant.is(Mutation::PromotesUntested);
+        let beside = canaries(spec).filter(|_| self.stage == Stage::Canaries && self.hold.is_none());
+        let waited = std::mem::replace(&mut self.awaits_promotion, beside.is_some_and(stands));
+        if self.best != best || waited {
             self.progressed = now;
-            self.gave_up = self.gave_up.filter(|_| mutant.is(Mutation::KeepsStaleFailure));
+            self.gave_up = self.gave_up.filter(|_| mutant.is(Mutation::KeepsStaleFailure) || self.is_aborted());
         }
-        let desired = spec.replicas as usize;
-        if tally.updated == desired && tally.available == desired && tally.old == 0 {
+        let all = tally.updated == desired && tally.available == desired && tally.old == 0;
+        if all && self.hold.is_none() && beside.is_none() {
             self.completed = true;
             self.gave_up = self.gave_up.filter(|_| mutant.is(Mutation::KeepsStaleFailure));
-        } else if self.deadline(spec).is_some_and(|at| at <= now) && !mutant.is(Mutation::NeverGivesUp) {
+        } else if self.deadline(spec, mutant).is_some_and(|at| at <= now) && !mutant.is(Mutation::NeverGivesUp) {
             self.gave_up = Some(now);
         }
     }
 }
 
-impl MainObject {
-    /// One look of the controller, and what it does about it. Whether it did anything. Instances that are not `allowed`
-    /// are refused instead of made.
-    pub(super) fn reconcile(&mut self, allowed: bool, serial: &mut u64, now: Timestamp, mutant: Mutant) -> bool {
-        let peers = self.peers(now);
-        self.rollout.judge(&self.spec, &peers, now, mutant);
-        let plan = plan(&self.spec, &peers);
-        let create = if allowed { plan.create } else { 0 };
-        let acts = create > 0 || !plan.end.is_empty();
-        for at in plan.end {
-            if let Some(instance) = self.instances.get_mut(at) {
-                instance.end(now);
-            }
-        }
-        let since = self.refused.unwrap_or(now);
-        self.refused = (plan.create > create).then_some(since);
-        for _ in 0..create {
-            *serial += 1;
-            let template = Arc::clone(&self.spec.template);
-            self.instances.push(Instance::new(self.target.name.as_str(), *serial, template, now));
-        }
-        acts
-    }
+const NONE_YET: Tally = Tally { updated: 0, ready: 0, available: 0, old: usize::MAX };
 
-    /// The instances as the controller sees them, in the order of the list.
-    fn peers(&self, now: Timestamp) -> Vec<Peer> {
-        let peer = |i: &Instance| Peer {
-            current: i.is_of(&self.spec.template),
-            ending: i.ending.is_some(),
-            placed: i.node.is_some(),
-            ready: i.is_ready(),
-            available: i.is_available(self.spec.min_ready, now),
-        };
-        self.instances.iter().map(peer).collect()
+/// How many canaries a service wants, if it wants any.
+fn canaries(spec: &Spec) -> Option<usize> {
+    match spec.service()?.update {
+        Update::Canary(canary) => Some(canary.canaries as usize),
+        Update::Rolling(_) | Update::Recreate => None,
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::object::Template;
-    use crate::{Rolling, Seconds};
-
-    fn spec(replicas: u32, update: Update) -> Spec {
-        let template = Arc::new(Template::default());
-        Spec { replicas, update, min_ready: Seconds::new(0), patience: Seconds::new(60), template }
+impl MainObject {
+    /// Whether an action on the rollout has anything to change, if it may be done at all.
+    pub(super) fn decide_rollout(&self, action: RolloutAction, mutant: Mutant) -> Result<bool> {
+        let rollout = &self.rollout;
+        if !matches!(self.spec.kind, Kind::Service(_) | Kind::System(_)) && !mutant.is(Mutation::RestartsJobs) {
+            let words = format!("a {} has no rollout", self.spec.kind.name());
+            return Err(Error::invalid_argument(words));
+        }
+        let first = |words: &str| Err(Error::new(ErrorKind::Precondition, words));
+        match action {
+            RolloutAction::Restart if rollout.stage == Stage::Canaries && !rollout.is_aborted() => {
+                first("its canaries were neither promoted nor aborted")
+            }
+            RolloutAction::Restart if rollout.is_paused() => first("its rollout is paused; resume it"),
+            RolloutAction::Restart => Ok(true),
+            RolloutAction::Pause if rollout.is_paused() => Ok(false),
+            RolloutAction::Pause if rollout.is_aborted() => first("its rollout was aborted"),
+            RolloutAction::Pause if rollout.completed && !mutant.is(Mutation::PauseWithoutRollout) => {
+                first("it has no rollout that goes on")
+            }
+            RolloutAction::Pause => Ok(true),
+            RolloutAction::Resume => Ok(rollout.is_paused() || mutant.is(Mutation::ResumesAlways)),
+            RolloutAction::Promote if rollout.stage == Stage::Promoted => Ok(false),
+            RolloutAction::Promote if rollout.awaits_promotion => Ok(true),
+            RolloutAction::Promote => first("it has no canaries that stand the test"),
+            RolloutAction::Abort if rollout.is_aborted() => Ok(false),
+            RolloutAction::Abort if rollout.completed && !mutant.is(Mutation::AbortsWithoutRollout) => {
+                first("it has no rollout that goes on")
+            }
+            RolloutAction::Abort => Ok(true),
+        }
     }
 
-    /// `n` current, `o` old, `x` ending and old; upper case is available. `p` is current and has no node.
-    fn peers(of: &str) -> Vec<Peer> {
-        let peer = |c: char| Peer {
-            current: matches!(c, 'n' | 'N' | 'p'),
-            ending: c == 'x',
-            placed: c != 'p',
-            ready: c.is_ascii_uppercase(),
-            available: c.is_ascii_uppercase(),
-        };
-        of.chars().map(peer).collect()
-    }
-
-    #[test]
-    fn each_step_follows_from_what_there_is() {
-        let rolling = |surge, unavailable| Update::Rolling(Rolling::new(surge, unavailable));
-        for (what, replicas, update, there, create, end) in [
-            ("nothing is there", 3, rolling(1, 0), "", 3, vec![]),
-            ("all is well", 3, rolling(1, 0), "NNN", 0, vec![]),
-            ("none is wanted", 0, rolling(1, 0), "NO", 0, vec![1, 0]),
-            ("one above the count", 3, rolling(1, 0), "OOO", 1, vec![]),
-            ("no old one goes for a new one that is unready", 3, rolling(1, 0), "OOOn", 0, vec![]),
-            ("one goes for one that is available", 3, rolling(1, 0), "OOON", 0, vec![0]),
-            ("those on their way out leave room", 3, rolling(1, 0), "OOxN", 1, vec![]),
-            ("one below the count", 3, rolling(0, 1), "OOO", 0, vec![0]),
-            ("an unready old one goes first", 3, rolling(0, 1), "OOo", 0, vec![2]),
-            ("unready old ones go while as many serve", 3, rolling(1, 0), "oOOoN", 0, vec![0, 3]),
-            ("what would be missed least goes", 1, rolling(1, 0), "NNnp", 0, vec![3, 2, 1]),
-            ("recreate ends all old ones", 2, Update::Recreate, "OO", 0, vec![0, 1]),
-            ("and waits for their end", 2, Update::Recreate, "xx", 0, vec![]),
-            ("before it begins", 2, Update::Recreate, "", 2, vec![]),
-        ] {
-            assert_eq!(plan(&spec(replicas, update), &peers(there)), Plan { create, end }, "{what}");
+    /// Does what was decided to be done.
+    pub(super) fn steer(&mut self, action: RolloutAction, now: Timestamp, mutant: Mutant) {
+        if action == RolloutAction::Restart {
+            self.restart(now);
+            return;
+        }
+        self.edit();
+        self.notice_at = now.plus(NOTICE);
+        let staying = || self.instances.iter().filter(|i| i.ending.is_none() && i.ended.is_none());
+        let new = staying().filter(|i| self.is_current(i)).count();
+        let (old, desired) = (staying().count() - new, self.spec.replicas() as usize);
+        let rollout = &mut self.rollout;
+        match action {
+            RolloutAction::Pause => {
+                rollout.hold = Some(Hold { aborted: false, new, old, desired });
+                // Time that is spent paused counts against no deadline, and so does what was before it.
+                rollout.gave_up = None;
+            }
+            RolloutAction::Resume => rollout.release(self.notice_at),
+            RolloutAction::Promote => {
+                rollout.stage = Stage::Promoted;
+                rollout.awaits_promotion = false;
+                rollout.progressed = self.notice_at;
+            }
+            RolloutAction::Abort => {
+                let ends = rollout.stage == Stage::Canaries && !mutant.is(Mutation::AbortKeepsCanaries);
+                let (new, old) = if ends { (0, desired) } else { (new, old) };
+                rollout.hold = Some(Hold { aborted: true, new, old, desired });
+                rollout.awaits_promotion = false;
+                rollout.gave_up = Some(now).filter(|_| !mutant.is(Mutation::AbortIsNoFailure));
+            }
+            RolloutAction::Restart => {}
         }
     }
 }

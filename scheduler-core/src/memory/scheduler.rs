@@ -4,27 +4,32 @@ use async_trait::async_trait;
 use futures_core::stream::BoxStream;
 
 use super::cluster::{MemoryCluster, Shared};
-use super::decide;
 use super::fault::{self, RequestFault};
+use super::logs::{self, Sources};
 use super::mutation::Mutation;
-use super::object::shown_revision;
 use super::watch;
 use super::world::World;
 use crate::{
-    Capabilities, CheckedWorkload, Delete, Deleted, Detail, Error, Fault, Filter, Found, Guard, Launch, Launched, List,
-    Listed, ObjectAction, Observation, OpName, OwnerId, Ping, Pong, Result, Scheduler, Status, Target, Watch,
-    WatchItem, within,
+    CallOptions, Capabilities, ConfigStored, Delete, DeleteNamespace, Deleted, Detail, Endpoints, EnsureNamespace,
+    Error, Expose, Exposed, Filter, Found, History, InstanceAnswer, Launch, Launched, List, Listed, LogItem, Logs,
+    MarkHealthy, MarkedHealthy, NamespaceDeleted, NamespaceEnsured, Observation, OnInstance, OpName, OwnerId, Ping,
+    Plan, Planned, Pong, PutConfig, ReadyEndpoints, Result, Revisions, Rollout, Run, RunStarted, Scale, Scaled,
+    Scheduler, Status, Steered, Target, Unexpose, Unexposed, Watch, WatchItem, within,
 };
 
 /// A [`Scheduler`] over a [`MemoryCluster`], for one owner.
 ///
 /// # Cost
-/// In requests, as [`MemoryCluster::inject`] counts them: status, list and ping one each, a watch one for each snapshot.
-/// A launch one if nothing differs, and one more for each object that it writes; a delete likewise.
+/// In requests, as [`MemoryCluster::inject`] counts them: what only reads is one, a watch one for each snapshot, logs one.
+/// A launch is one if nothing differs, and one more for each object that it writes; a delete likewise, where all
+/// configurations of a workload are one object. What else changes something is one, and one more if it writes.
 ///
 /// # Compare-and-set
-/// A launch or a delete writes the main object only as it was read; if somebody else was faster, it is a
+/// The main object is written only as it was read; if somebody else was faster, it is a
 /// [`Conflict`](crate::ErrorKind::Conflict). It is not repeated.
+///
+/// # History
+/// The last ten revisions are kept.
 #[derive(Clone, Debug)]
 pub struct MemoryScheduler {
     cluster: MemoryCluster,
@@ -34,7 +39,7 @@ pub struct MemoryScheduler {
 
 /// Whether a request only reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
+pub(super) enum Access {
     Reads,
     Writes,
 }
@@ -54,7 +59,7 @@ impl MemoryScheduler {
     }
 
     /// One request to the server of the cluster.
-    async fn request<T>(&self, access: Access, run: impl FnOnce(&mut World) -> Result<T> + Send) -> Result<T>
+    pub(super) async fn request<T>(&self, access: Access, run: impl FnOnce(&mut World) -> Result<T> + Send) -> Result<T>
     where
         T: Send,
     {
@@ -80,78 +85,28 @@ impl MemoryScheduler {
         }
     }
 
-    /// What can be refused before anything is sent.
-    fn check(&self, workload: &CheckedWorkload) -> Result<Vec<String>> {
-        let backend = self.capabilities.backend();
-        if workload.extensions.contains_key(backend.as_str()) {
-            let problem = "this backend has no extensions".to_owned();
-            let fault = Fault { path: format!("extensions.{backend}"), problem };
-            return Err(Error::invalid_argument("the workload asks for what there is not").with_causes(vec![fault]));
-        }
-        let others = workload.extensions_for_others(backend);
-        Ok(others.map(|name| format!("extensions.{name} is for another backend and has no effect here")).collect())
-    }
-
-    async fn do_launch(&self, workload: &CheckedWorkload, guard: &Guard) -> Result<Launched> {
-        let warnings = self.check(workload)?;
-        let target = workload.target();
-        let mutant = self.shared().mutant;
-        let plan = self.request(Access::Reads, |world| decide::launch(world, workload, guard, &self.owner)).await?;
-        let version = match &plan.read {
-            Some(read) if plan.main == ObjectAction::Unchanged => {
-                if mutant.is(Mutation::WritesOnRelaunch) || mutant.is(Mutation::RestartsOnRelaunch) {
-                    self.shared().change(|world| world.meddle(target));
-                }
-                read.clone()
-            }
-            _ => self.request(Access::Writes, |world| world.write_main(target, &plan)).await?,
-        };
-        if plan.service.is_some_and(|action| action != ObjectAction::Unchanged) {
-            let write = |world: &mut World| {
-                world.write_service(target, &plan);
-                Ok(())
-            };
-            self.request(Access::Writes, write).await?;
-        }
-        let revision = shown_revision(workload.revision(), plan.rendered.spec.replicas, mutant);
-        Ok(Launched {
-            objects: plan.objects(target.name.as_str()),
-            adopted_from: plan.adopted_from,
-            warnings,
-            ..Launched::new(plan.change, revision, version)
-        })
-    }
-
-    async fn do_delete(&self, target: &Target, guard: &Guard) -> Result<Deleted> {
-        let mutant = self.shared().mutant;
-        if *guard == Guard::IfAbsent && !mutant.is(Mutation::DeletesIfAbsent) {
-            return Err(Error::invalid_argument("a delete needs something that is there; IfAbsent contradicts that"));
-        }
-        let plan = self.request(Access::Reads, |world| decide::delete(world, target, guard, &self.owner)).await?;
-        if !plan.there {
-            return Ok(if mutant.is(Mutation::AbsentIsGone) { Deleted::Gone } else { Deleted::WasAbsent });
-        }
-        if let Some(read) = &plan.main {
-            self.request(Access::Writes, |world| world.delete_main(target, read, &self.owner)).await?;
-        }
-        if plan.service {
-            let write = |world: &mut World| {
-                world.services.remove(target);
-                Ok(())
-            };
-            self.request(Access::Writes, write).await?;
-        }
-        let (remaining, blocked_by) = self.shared().world().remains(target);
-        if remaining.is_empty() || mutant.is(Mutation::GoneTooEarly) {
-            return Ok(Deleted::Gone);
-        }
-        Ok(Deleted::Deleting { remaining, blocked_by })
+    /// Answers within the time limit, with the operation's name on an error.
+    async fn answer<T: Send>(
+        &self,
+        op: OpName,
+        target: Option<&Target>,
+        call: &CallOptions,
+        work: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        // No operation is compared with the capabilities: this backend has all of them.
+        within(call, work).await.map_err(|e| self.named(e, op, target))
     }
 
     /// What there is that passes a filter, and how many gaps watches have had until then.
     pub(super) async fn snapshot(&self, filter: &Filter) -> Result<(Vec<Observation>, u64)> {
         let look = self.request(Access::Reads, |world| Ok((world.visible(&self.owner, filter), world.gaps)));
         look.await.map_err(|e| self.named(e, OpName::Watch, None))
+    }
+
+    /// The containers whose lines are wanted.
+    pub(super) async fn log_sources(&self, op: &Logs) -> Result<Sources> {
+        let look = self.request(Access::Reads, |world| world.log_sources(op, &self.owner));
+        look.await.map_err(|e| self.named(e, OpName::Logs, Some(&op.target)))
     }
 }
 
@@ -162,16 +117,13 @@ impl Scheduler for MemoryScheduler {
     }
 
     async fn launch(&self, op: Launch) -> Result<Launched> {
-        // No operation is compared with the capabilities: this backend has all of them.
-        within(&op.call, self.do_launch(&op.workload, &op.guard))
-            .await
-            .map_err(|e| self.named(e, OpName::Launch, Some(op.workload.target())))
+        let target = Some(op.workload.target());
+        self.answer(OpName::Launch, target, &op.call, self.do_launch(&op.workload, &op.guard)).await
     }
 
     async fn delete(&self, op: Delete) -> Result<Deleted> {
-        within(&op.call, self.do_delete(&op.target, &op.guard))
-            .await
-            .map_err(|e| self.named(e, OpName::Delete, Some(&op.target)))
+        let work = self.do_delete(&op.target, &op.guard);
+        self.answer(OpName::Delete, Some(&op.target), &op.call, work).await
     }
 
     async fn status(&self, op: Status) -> Result<Found> {
@@ -185,7 +137,7 @@ impl Scheduler for MemoryScheduler {
 
     async fn list(&self, op: List) -> Result<Listed> {
         let look = self.request(Access::Reads, |world| Ok(world.visible(&self.owner, &op.filter)));
-        let seen = within(&op.call, look).await.map_err(|e| self.named(e, OpName::List, None))?;
+        let seen = self.answer(OpName::List, None, &op.call, look).await?;
         Ok(Listed::new(seen.into_iter().map(|seen| seen.trimmed(Detail::Counts)).collect()))
     }
 
@@ -193,10 +145,67 @@ impl Scheduler for MemoryScheduler {
         watch::stream(self.clone(), op.filter)
     }
 
+    async fn scale(&self, op: Scale) -> Result<Scaled> {
+        self.answer(OpName::Scale, Some(&op.target), &op.call, self.do_scale(&op)).await
+    }
+
+    async fn rollout(&self, op: Rollout) -> Result<Steered> {
+        self.answer(OpName::Rollout, Some(&op.target), &op.call, self.do_rollout(&op)).await
+    }
+
+    async fn instance(&self, op: OnInstance) -> Result<InstanceAnswer> {
+        self.answer(OpName::OnInstance, Some(&op.target), &op.call, self.do_instance(&op)).await
+    }
+
+    async fn history(&self, op: History) -> Result<Revisions> {
+        let look = self.request(Access::Reads, |world| Ok(world.history(&op.target, &self.owner)));
+        self.answer(OpName::History, Some(&op.target), &op.call, look).await
+    }
+
+    async fn mark_healthy(&self, op: MarkHealthy) -> Result<MarkedHealthy> {
+        self.answer(OpName::MarkHealthy, Some(&op.target), &op.call, self.do_mark(&op)).await
+    }
+
+    async fn run(&self, op: Run) -> Result<RunStarted> {
+        self.answer(OpName::Run, Some(op.base()), &op.call, self.do_run(&op)).await
+    }
+
+    async fn plan(&self, op: Plan) -> Result<Planned> {
+        self.answer(OpName::Plan, Some(op.workload.target()), &op.call, self.do_plan(&op)).await
+    }
+
+    async fn put_config(&self, op: PutConfig) -> Result<ConfigStored> {
+        self.answer(OpName::PutConfig, Some(&op.target), &op.call, self.do_put_config(&op)).await
+    }
+
+    async fn expose(&self, op: Expose) -> Result<Exposed> {
+        self.answer(OpName::Expose, Some(&op.target), &op.call, self.do_expose(&op)).await
+    }
+
+    async fn unexpose(&self, op: Unexpose) -> Result<Unexposed> {
+        self.answer(OpName::Unexpose, Some(&op.target), &op.call, self.do_unexpose(&op.target)).await
+    }
+
+    async fn endpoints(&self, op: Endpoints) -> Result<ReadyEndpoints> {
+        let look = self.request(Access::Reads, |world| Ok(world.endpoints(&op, &self.owner)));
+        self.answer(OpName::Endpoints, Some(&op.target), &op.call, look).await
+    }
+
+    async fn ensure_namespace(&self, op: EnsureNamespace) -> Result<NamespaceEnsured> {
+        self.answer(OpName::EnsureNamespace, None, &op.call, self.do_ensure_namespace(&op.namespace)).await
+    }
+
+    async fn delete_namespace(&self, op: DeleteNamespace) -> Result<NamespaceDeleted> {
+        self.answer(OpName::DeleteNamespace, None, &op.call, self.do_delete_namespace(&op.namespace)).await
+    }
+
+    fn logs(&self, op: Logs) -> BoxStream<'static, Result<LogItem>> {
+        logs::stream(self.clone(), op)
+    }
+
     async fn ping(&self, op: Ping) -> Result<Pong> {
         let version = concat!("memory ", env!("CARGO_PKG_VERSION"));
-        within(&op.call, self.request(Access::Reads, |_| Ok(Pong::new(version))))
-            .await
-            .map_err(|e| self.named(e, OpName::Ping, None))
+        let look = self.request(Access::Reads, |_| Ok(Pong::new(version)));
+        self.answer(OpName::Ping, None, &op.call, look).await
     }
 }

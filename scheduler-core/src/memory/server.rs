@@ -8,7 +8,7 @@ use crate::{Conflict, Error, ErrorKind, ObjectAction, OwnerId, Result, Target, V
 
 impl World {
     /// Checks that the main object is still the one that was read.
-    fn is_as_read(&self, target: &Target, read: Option<&Version>) -> Result<()> {
+    pub(super) fn is_as_read(&self, target: &Target, read: Option<&Version>) -> Result<()> {
         let now = self.workloads.get(target).map(|object| object.version(self.mutant));
         if now.as_ref() == read {
             return Ok(());
@@ -22,21 +22,26 @@ impl World {
         self.is_as_read(target, plan.read.as_ref())?;
         let (now, mutant) = (self.now, self.mutant);
         if mutant.is(Mutation::MakesNamespace) {
-            self.namespaces.insert(target.namespace.to_string());
+            self.namespaces.entry(target.namespace.to_string()).or_default();
         }
         let (meta, spec) = (plan.rendered.meta.clone(), plan.rendered.spec.clone());
         if let Some(object) = self.workloads.get_mut(target) {
-            let scaled_only = object.spec.template == spec.template && object.spec.replicas != spec.replicas;
+            let scaled_only = object.spec.template == spec.template && object.spec.replicas() != spec.replicas();
             if mutant.is(Mutation::LaunchesOntoTerminating) {
                 object.deleting = false;
             }
-            object.launch(meta, spec, now, mutant);
+            object.launch(&plan.workload, meta, spec, now, mutant);
             if scaled_only && mutant.is(Mutation::RollsOnScale) {
                 object.end_instances(now);
             }
-            return Ok(object.version(mutant));
+            let version = object.version(mutant);
+            if mutant.is(Mutation::LaunchDropsRoutes) {
+                self.routes.remove(target);
+            }
+            return Ok(version);
         }
-        let object = MainObject::new(target.clone(), self.next_serial(), meta, spec, now);
+        let mut object = MainObject::new(target.clone(), self.next_serial(), meta, spec, now);
+        object.history.record(&plan.workload, now, mutant);
         let version = object.version(mutant);
         self.workloads.insert(target.clone(), object);
         Ok(version)
@@ -56,6 +61,10 @@ impl World {
 
     /// Makes, changes or deletes the Service.
     pub(super) fn write_service(&mut self, target: &Target, plan: &LaunchPlan) {
+        let now = self.now;
+        if let Some(object) = self.workloads.get_mut(target) {
+            object.changed = Some(now);
+        }
         match (&plan.rendered.service, plan.service) {
             (_, Some(ObjectAction::Deleted)) => {
                 self.services.remove(target);
@@ -85,22 +94,25 @@ impl World {
         for object in self.workloads.values_mut().filter(|object| goes(object)) {
             object.delete(now);
         }
+        self.delete_runs(target);
         Ok(())
     }
 
     /// What is still there of what is being deleted, and what holds it up.
     pub(super) fn remains(&self, target: &Target) -> (Vec<String>, Vec<String>) {
         let Some(object) = self.workloads.get(target) else { return Default::default() };
-        let lost = object.instances.iter().filter(|instance| instance.lost.is_some());
+        let live = || object.live().chain(self.runs_of(target).flat_map(MainObject::live));
+        let lost = live().filter(|instance| instance.lost.is_some());
         let mut blocked: Vec<_> =
             lost.filter_map(|instance| Some(format!("node {} does not answer", instance.node.as_deref()?))).collect();
         blocked.dedup();
-        (object.instances.iter().map(|instance| instance.id.clone()).collect(), blocked)
+        (live().map(|instance| instance.id.clone()).collect(), blocked)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use super::super::decide;
@@ -108,15 +120,15 @@ mod tests {
     use super::*;
     use crate::{CheckedWorkload, Container, Guard, Timestamp, Workload};
 
-    fn workload(image: &str) -> CheckedWorkload {
-        Workload::service("shop", "web").container(Container::new("web", image)).check().unwrap()
+    fn workload(image: &str) -> Arc<CheckedWorkload> {
+        Arc::new(Workload::service("shop", "web").container(Container::new("web", image)).check().unwrap())
     }
 
     #[test]
     fn what_changed_between_read_and_write_is_not_written_over() {
         let me = OwnerId::new("me").unwrap();
         let mut world = World::new(Timestamp::from_millis(0), 0, Duration::ZERO, Mutant::default());
-        world.namespaces.insert("shop".into());
+        world.namespaces.insert("shop".into(), None);
         let (first, second) = (workload("web:1"), workload("web:2"));
         let target = first.target();
         let plan = |world: &World, w| decide::launch(world, w, &Guard::IfOwned, &me).unwrap();

@@ -4,12 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::builder::Node;
+use super::config::ConfigObject;
+use super::container::Reference;
 use super::instance::Instance;
-use super::mutation::Mutant;
-use super::object::{MainObject, Needs, ServiceObject};
+use super::mutation::{Mutant, Mutation};
+use super::object::{MainObject, ServiceObject};
 use super::place::{self, Room};
+use super::render::Needs;
 use super::rng::Rng;
-use crate::{Cpu, DiagnosisKind, Memory, Target, Timestamp};
+use super::route::RouteObject;
+use crate::{Cpu, DiagnosisKind, Kind, Memory, OwnerId, Target, Timestamp};
 
 /// All that a cluster knows.
 ///
@@ -20,12 +24,17 @@ pub(super) struct World {
     pub(super) now: Timestamp,
     pub(super) mutant: Mutant,
     pub(super) start_up: Duration,
-    pub(super) namespaces: BTreeSet<String>,
+    /// Each with the owner who made it; `None` for those that nobody made by an operation.
+    pub(super) namespaces: BTreeMap<String, Option<OwnerId>>,
     pub(super) nodes: BTreeMap<String, NodeState>,
     pub(super) claims: BTreeSet<(String, String)>,
     pub(super) identities: BTreeSet<(String, String)>,
     pub(super) workloads: BTreeMap<Target, MainObject>,
+    /// The runs that schedules made, by their incarnation. They are no workloads.
+    pub(super) runs: BTreeMap<u64, MainObject>,
     pub(super) services: BTreeMap<Target, ServiceObject>,
+    pub(super) configs: BTreeMap<Target, Vec<ConfigObject>>,
+    pub(super) routes: BTreeMap<Target, RouteObject>,
     pub(super) strays: Vec<Stray>,
     /// How often watches were broken.
     pub(super) gaps: u64,
@@ -54,12 +63,15 @@ impl World {
             now,
             mutant,
             start_up,
-            namespaces: BTreeSet::new(),
+            namespaces: BTreeMap::new(),
             nodes: BTreeMap::new(),
             claims: BTreeSet::new(),
             identities: BTreeSet::new(),
             workloads: BTreeMap::new(),
+            runs: BTreeMap::new(),
             services: BTreeMap::new(),
+            configs: BTreeMap::new(),
+            routes: BTreeMap::new(),
             strays: Vec::new(),
             gaps: 0,
             rng: Rng::new(seed),
@@ -92,30 +104,40 @@ impl World {
         let of_object = |object: &MainObject| {
             let patience = object.spec.patience.duration();
             let mut due = vec![object.notice_at];
-            due.extend(object.rollout.deadline(&object.spec).filter(|_| !object.deleting));
+            if !object.deleting {
+                let gives_up = object.spec.kind.job().is_none();
+                due.extend(object.rollout.deadline(&object.spec, self.mutant).filter(|_| gives_up));
+                due.extend(object.schedule.next);
+                due.extend(object.job_due());
+            }
             due.extend(object.refused.map(|since| since.plus(patience)));
-            for instance in &object.instances {
+            for instance in object.live() {
                 due.extend(instance.due());
-                due.extend(instance.is_ready().then(|| instance.since.plus(object.spec.min_ready.duration())));
+                due.extend(instance.is_ready().then(|| instance.since.plus(object.spec.min_ready().duration())));
                 // Observations call an instance young, and a trouble recent, by the patience.
                 due.extend([instance.created.plus(patience), instance.since.plus(patience)]);
                 due.extend(instance.trouble.as_ref().map(|trouble| trouble.since.plus(patience)));
             }
             due.into_iter().filter(|due| *due > self.now).min()
         };
-        self.workloads.values().filter_map(of_object).min()
+        self.workloads.values().chain(self.runs.values()).filter_map(of_object).min()
     }
 
-    /// One round: instances move, controllers look, placement follows. Whether anything changed.
+    /// One round: schedules begin runs, instances move, controllers look, placement follows. Whether anything changed.
     fn round(&mut self) -> bool {
         let (now, mutant, start_up) = (self.now, self.mutant, self.start_up);
-        let mut moved = false;
-        for object in self.workloads.values_mut() {
+        let mut moved = self.schedules();
+        for object in self.workloads.values_mut().chain(self.runs.values_mut()) {
             let before = object.instances.len();
+            for instance in &mut object.instances {
+                moved |= instance.lay_to_rest(now);
+            }
             object.instances.retain(|instance| !instance.is_over(now));
             moved |= object.instances.len() != before;
+            let configs = self.configs.get(object.configured_as()).map_or(&[][..], Vec::as_slice);
+            let is_there = |wanted: &Reference| configs.iter().any(|config| config.has(wanted));
             for instance in &mut object.instances {
-                moved |= instance.advance(now, start_up);
+                moved |= instance.advance(now, start_up, &is_there);
             }
             if object.deleting || object.notice_at > now {
                 continue;
@@ -123,23 +145,77 @@ impl World {
             let allowed = object.spec.template.identity.as_ref().is_none_or(|name| {
                 name == "default" || self.identities.contains(&(object.target.namespace.to_string(), name.clone()))
             });
-            moved |= object.reconcile(allowed, &mut self.serial, now, mutant);
+            let serial = &mut self.serial;
+            moved |= match object.spec.kind.clone() {
+                Kind::Service(service) => object.reconcile_service(&service, allowed, serial, now, mutant),
+                Kind::System(system) => {
+                    let eligible = eligible(&self.nodes, object);
+                    object.reconcile_system(&system, &eligible, allowed, serial, now, mutant)
+                }
+                Kind::Job(job) => object.reconcile_job(&job, allowed, serial, now, mutant),
+                Kind::Periodic(_) => false,
+            };
         }
-        self.workloads.retain(|_, object| !(object.deleting && object.instances.is_empty()));
+        moved |= self.expire();
+        self.forget_deleted();
         self.place() || moved
+    }
+
+    /// Begins to delete the jobs that were kept for long enough.
+    fn expire(&mut self) -> bool {
+        let (now, mutant) = (self.now, self.mutant);
+        let mut expired = Vec::new();
+        let all = self.workloads.values_mut().chain(self.runs.values_mut());
+        for object in all.filter(|o| !o.deleting && o.has_expired(now) && !mutant.is(Mutation::ForgetsTimeToLive)) {
+            object.delete(now);
+            expired.push((object.incarnation, object.target.clone()));
+        }
+        for (incarnation, target) in &expired {
+            if !self.runs.contains_key(incarnation) {
+                self.take_along(target);
+            }
+        }
+        !expired.is_empty()
+    }
+
+    /// Forgets what is deleted and has neither instances nor runs left.
+    fn forget_deleted(&mut self) {
+        let over = |object: &MainObject| object.deleting && object.live().next().is_none();
+        self.runs.retain(|_, run| !over(run));
+        self.workloads.retain(|_, object| !(over(object) && !matches!(object.spec.kind, Kind::Periodic(_))));
+        let runs = self.runs.values().chain(self.workloads.values());
+        let with_runs: BTreeSet<Target> = runs.filter_map(|run| run.run_of.clone()).collect();
+        let leaks = self.mutant.is(Mutation::DeleteLeaksRuns);
+        self.workloads.retain(|target, object| !over(object) || (with_runs.contains(target) && !leaks));
+    }
+
+    /// Takes away what belongs to a workload that goes.
+    pub(super) fn take_along(&mut self, target: &Target) {
+        self.services.remove(target);
+        self.configs.remove(target);
+        self.routes.remove(target);
+    }
+
+    /// The nodes on which a system has an instance.
+    pub(super) fn eligible(&self, object: &MainObject) -> usize {
+        eligible(&self.nodes, object).len()
     }
 
     /// Tries to place what has no node. Whether anything was placed.
     fn place(&mut self) -> bool {
-        let pending = |instance: &Instance| instance.node.is_none() && instance.ending.is_none();
-        if !self.workloads.values().flat_map(|object| &object.instances).any(pending) {
+        let pending = |i: &Instance| i.node.is_none() && i.ending.is_none() && i.ended.is_none();
+        if !self.all().flat_map(|object| &object.instances).any(pending) {
             return false;
         }
+        self.make_own_volumes();
         let mut rooms = self.rooms();
         let mut placed = false;
-        for (target, object) in &mut self.workloads {
+        for object in self.workloads.values_mut().chain(self.runs.values_mut()) {
+            let target = &object.target;
             for room in &mut rooms {
-                let here = |i: &&Instance| i.ending.is_none() && i.node.as_deref() == Some(room.name.as_str());
+                let here = |i: &&Instance| {
+                    i.ending.is_none() && i.ended.is_none() && i.node.as_deref() == Some(room.name.as_str())
+                };
                 room.siblings = object.instances.iter().filter(here).count();
             }
             for instance in object.instances.iter_mut().filter(|i| pending(i)) {
@@ -152,7 +228,7 @@ impl World {
                     instance.cannot_be_placed(DiagnosisKind::VolumeUnavailable, why, self.now);
                     continue;
                 }
-                match place::choose(&instance.template, &rooms, &mut self.rng) {
+                match place::choose(&instance.template, instance.place.node.as_deref(), &rooms, &mut self.rng) {
                     Err(why) => instance.cannot_be_placed(DiagnosisKind::Unschedulable, why, self.now),
                     Ok(at) => {
                         let Some(room) = rooms.get_mut(at) else { continue };
@@ -166,6 +242,24 @@ impl World {
             }
         }
         placed
+    }
+
+    /// Every workload, and every run that a schedule made.
+    pub(super) fn all(&self) -> impl Iterator<Item = &MainObject> {
+        self.workloads.values().chain(self.runs.values())
+    }
+
+    /// Makes the storage that instances have for themselves. It stays when they go.
+    fn make_own_volumes(&mut self) {
+        for object in self.workloads.values() {
+            for instance in &object.instances {
+                for (volume, _) in instance.template.own_volumes() {
+                    let ordinal = instance.place.ordinal.unwrap_or_default();
+                    let claim = format!("{volume}-{}-{ordinal}", object.target.name);
+                    self.claims.insert((object.target.namespace.to_string(), claim));
+                }
+            }
+        }
     }
 
     /// What each node has left.
@@ -182,7 +276,7 @@ impl World {
                 siblings: 0,
             })
             .collect();
-        for instance in self.workloads.values().flat_map(|object| &object.instances) {
+        for instance in self.all().flat_map(MainObject::live) {
             let room = rooms.iter_mut().find(|room| Some(&room.name) == instance.node.as_ref());
             if let Some(room) = room {
                 room.take(instance.template.needs);
@@ -190,6 +284,12 @@ impl World {
         }
         rooms
     }
+}
+
+/// The nodes that answer and satisfy the rules of a workload.
+fn eligible(nodes: &BTreeMap<String, NodeState>, object: &MainObject) -> Vec<String> {
+    let fits = |state: &&NodeState| state.up && place::accepts(&object.spec.template, &state.node.labels);
+    nodes.values().filter(fits).map(|state| state.node.name.clone()).collect()
 }
 
 impl Room {

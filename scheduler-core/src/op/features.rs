@@ -3,14 +3,18 @@
 
 use std::collections::BTreeSet;
 
-use super::{Delete, Launch, SchedulerOp};
+use super::{
+    Delete, Expose, InstanceAction, Launch, Logs, Plan, RolloutAction, Run, RunWhat, SchedulerOp, Subscription,
+};
 use crate::capability::Feature;
 use crate::version::Guard;
-use crate::workload::{Check, CheckedWorkload, EnvValue, Kind, Protocol, Role, Update, VolumeSource};
+use crate::workload::{
+    Check, CheckedWorkload, EnvValue, Identities, Kind, Overlap, Protocol, Role, Update, VolumeSource,
+};
 
 /// The features that a workload needs of a backend.
 fn features_of(workload: &CheckedWorkload) -> BTreeSet<Feature> {
-    let mut needed = BTreeSet::from([Feature::Launch]);
+    let mut needed = features_of_kind(&workload.kind);
     let mut need = |condition: bool, feature| {
         if condition {
             needed.insert(feature);
@@ -45,6 +49,7 @@ fn features_of(workload: &CheckedWorkload) -> BTreeSet<Feature> {
                 VolumeSource::Host(_) => Feature::HostVolumes,
                 VolumeSource::Claim(_) => Feature::ClaimVolumes,
                 VolumeSource::Config(_) => Feature::ConfigReferences,
+                VolumeSource::PerInstance(_) => Feature::PerInstanceVolumes,
             },
         );
     }
@@ -52,14 +57,43 @@ fn features_of(workload: &CheckedWorkload) -> BTreeSet<Feature> {
     need(workload.placement.spread.is_some(), Feature::Spread);
     need(workload.identity.is_some(), Feature::Identity);
     need(!workload.pull_secrets.is_empty(), Feature::PullSecrets);
-    let Kind::Service(service) = &workload.kind;
-    need(service.update == Update::Recreate, Feature::Recreate);
+    needed
+}
+
+fn features_of_kind(kind: &Kind) -> BTreeSet<Feature> {
+    let mut needed = BTreeSet::from([Feature::Launch]);
+    let mut need = |condition: bool, feature| {
+        if condition {
+            needed.insert(feature);
+        }
+    };
+    match kind {
+        Kind::Service(service) => {
+            need(service.update == Update::Recreate, Feature::Recreate);
+            need(matches!(service.update, Update::Canary(_)), Feature::Canaries);
+            need(service.identities == Identities::Stable, Feature::StableIdentities);
+        }
+        Kind::Job(_) => need(true, Feature::Jobs),
+        Kind::Periodic(periodic) => {
+            need(true, Feature::PeriodicJobs);
+            need(periodic.overlap == Overlap::Replace, Feature::ReplaceOverlap);
+            need(periodic.starting_deadline.is_some(), Feature::StartingDeadline);
+            need(periodic.keep_succeeded.is_some() || periodic.keep_failed.is_some(), Feature::PeriodicHistory);
+        }
+        Kind::System(_) => need(true, Feature::Systems),
+    }
+    if let Some(job) = kind.job() {
+        need(job.at_a_time() < job.completions, Feature::JobParallelism);
+        need(job.deadline.is_some(), Feature::JobDeadline);
+        need(job.time_to_live.is_some(), Feature::JobTimeToLive);
+    }
     needed
 }
 
 fn feature_of(guard: &Guard) -> Option<Feature> {
     match guard {
         Guard::IfVersion(_) => Some(Feature::CompareAndSet),
+        Guard::IfPlan(_) => Some(Feature::Plan),
         Guard::Adopt => Some(Feature::Adopt),
         Guard::IfOwned | Guard::IfAbsent => None,
     }
@@ -75,11 +109,84 @@ impl Launch {
     }
 }
 
+fn with_guard(feature: Feature, guard: &Guard) -> BTreeSet<Feature> {
+    std::iter::once(feature).chain(feature_of(guard)).collect()
+}
+
+impl RolloutAction {
+    /// What it needs of a backend.
+    #[must_use]
+    pub fn feature(self) -> Feature {
+        match self {
+            Self::Restart => Feature::Restart,
+            Self::Pause | Self::Resume => Feature::Pause,
+            Self::Promote => Feature::Promote,
+            Self::Abort => Feature::Abort,
+        }
+    }
+}
+
+impl Run {
+    /// What it needs of a backend.
+    #[must_use]
+    pub fn features(&self) -> BTreeSet<Feature> {
+        match &self.what {
+            RunWhat::OneOff(job) => std::iter::once(Feature::RunOneOff).chain(features_of(job)).collect(),
+            RunWhat::Now(_) => BTreeSet::from([Feature::RunNow]),
+        }
+    }
+}
+
+impl Plan {
+    /// What it needs of a backend: the launch too.
+    #[must_use]
+    pub fn features(&self) -> BTreeSet<Feature> {
+        let mut needed = features_of(&self.workload);
+        needed.insert(Feature::Plan);
+        needed.extend(feature_of(&self.guard));
+        needed
+    }
+}
+
+impl Expose {
+    /// What it needs of a backend.
+    #[must_use]
+    pub fn features(&self) -> BTreeSet<Feature> {
+        let mut needed = with_guard(Feature::Expose, &self.guard);
+        if self.routes.iter().any(|route| route.backends.len() > 1) {
+            needed.insert(Feature::WeightedRoutes);
+        }
+        needed
+    }
+}
+
+impl Subscription {
+    /// What it needs of a backend.
+    #[must_use]
+    pub fn features(&self) -> BTreeSet<Feature> {
+        match self {
+            Self::Watch(_) => BTreeSet::from([Feature::Watch]),
+            Self::Logs(op) => op.features(),
+        }
+    }
+}
+
+impl Logs {
+    /// What it needs of a backend.
+    #[must_use]
+    pub fn features(&self) -> BTreeSet<Feature> {
+        let mut needed = BTreeSet::from([Feature::Logs]);
+        needed.extend(self.since.map(|_| Feature::LogsSince));
+        needed.extend(self.previous.then_some(Feature::PreviousLogs));
+        needed
+    }
+}
+
 impl Delete {
     /// What it needs of a backend.
     #[must_use]
     pub fn features(&self) -> BTreeSet<Feature> {
-        std::iter::once(Feature::Delete).chain(feature_of(&self.guard)).collect()
+        with_guard(Feature::Delete, &self.guard)
     }
 }
 
@@ -94,6 +201,21 @@ impl SchedulerOp {
             Self::Status(_) => BTreeSet::from([Feature::Status]),
             Self::List(_) => BTreeSet::from([Feature::List]),
             Self::Ping(_) => BTreeSet::from([Feature::Ping]),
+            Self::Scale(op) => with_guard(Feature::Scale, &op.guard),
+            Self::Rollout(op) => with_guard(op.action.feature(), &op.guard),
+            Self::OnInstance(op) => BTreeSet::from([match op.action {
+                InstanceAction::Stop => Feature::StopInstance,
+                InstanceAction::Restart => Feature::RestartInstance,
+            }]),
+            Self::History(_) => BTreeSet::from([Feature::History]),
+            Self::MarkHealthy(_) => BTreeSet::from([Feature::MarkHealthy]),
+            Self::Run(op) => op.features(),
+            Self::Plan(op) => op.features(),
+            Self::PutConfig(_) => BTreeSet::from([Feature::PutConfig]),
+            Self::Expose(op) => op.features(),
+            Self::Unexpose(_) => BTreeSet::from([Feature::Expose]),
+            Self::Endpoints(_) => BTreeSet::from([Feature::Endpoints]),
+            Self::EnsureNamespace(_) | Self::DeleteNamespace(_) => BTreeSet::from([Feature::Namespaces]),
         }
     }
 }

@@ -4,8 +4,16 @@
 //! variant of [`SchedulerOp`], which layers, logs and servers handle. Its answer is one variant of [`Reply`], shared with
 //! no other operation.
 
+mod change;
+mod config;
 mod features;
+mod history;
+mod logs;
+mod namespace;
+mod plan;
 mod reply;
+mod route;
+mod run;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +22,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use change::{InstanceAction, InstanceAnswer, OnInstance, Rollout, RolloutAction, Scale, Scaled, Steered};
+pub use config::{ConfigStored, ConfigValue, PutConfig};
+pub use history::{History, HistoryEntry, MarkHealthy, MarkedHealthy, Revisions};
+pub use logs::{LogItem, LogLine, LogStream, Logs};
+pub use namespace::{DeleteNamespace, EnsureNamespace, NamespaceDeleted, NamespaceEnsured};
+pub use plan::{FieldAction, FieldChange, Plan, PlanToken, PlanTokenError, Planned};
 pub use reply::{Change, Deleted, Effect, Found, Launched, Listed, ObjectAction, ObjectChange, Pong};
+pub use route::{Endpoint, Endpoints, Expose, Exposed, ReadyEndpoints, Route, RouteBackend, Unexpose, Unexposed};
+pub use run::{Run, RunId, RunKey, RunKeyError, RunStarted, RunWhat};
 
 use crate::error::{Error, ErrorKind};
 use crate::name::{Namespace, Target};
@@ -241,6 +257,19 @@ impl Watch {
 pub enum Subscription {
     /// Watch.
     Watch(Watch),
+    /// Logs.
+    Logs(Logs),
+}
+
+impl Subscription {
+    /// The name of what it asks for.
+    #[must_use]
+    pub fn name(&self) -> OpName {
+        match self {
+            Self::Watch(_) => OpName::Watch,
+            Self::Logs(_) => OpName::Logs,
+        }
+    }
 }
 
 macro_rules! ops {
@@ -269,6 +298,8 @@ macro_rules! ops {
             $($(#[$doc])* $op,)*
             /// Watch.
             Watch,
+            /// Logs.
+            Logs,
             /// Building a scheduler and connecting it.
             Connect,
         }
@@ -280,6 +311,7 @@ macro_rules! ops {
                 match self {
                     $(Self::$op => $text,)*
                     Self::Watch => "watch",
+                    Self::Logs => "logs",
                     Self::Connect => "connect",
                 }
             }
@@ -358,6 +390,32 @@ ops! {
     List "list" => Listed;
     /// Ping.
     Ping "ping" => Pong;
+    /// Scale.
+    Scale "scale" => Scaled;
+    /// Rollout.
+    Rollout "rollout" => Steered;
+    /// An action on an instance.
+    OnInstance "instance" => InstanceAnswer;
+    /// History.
+    History "history" => Revisions;
+    /// A mark that a revision was good.
+    MarkHealthy "mark_healthy" => MarkedHealthy;
+    /// Run.
+    Run "run" => RunStarted;
+    /// Plan.
+    Plan "plan" => Planned;
+    /// A configuration.
+    PutConfig "put_config" => ConfigStored;
+    /// Expose.
+    Expose "expose" => Exposed;
+    /// Unexpose.
+    Unexpose "unexpose" => Unexposed;
+    /// Endpoints.
+    Endpoints "endpoints" => ReadyEndpoints;
+    /// A namespace that is to be there.
+    EnsureNamespace "ensure_namespace" => NamespaceEnsured;
+    /// A namespace that is to go.
+    DeleteNamespace "delete_namespace" => NamespaceDeleted;
 }
 
 impl fmt::Display for OpName {
@@ -382,6 +440,19 @@ about! {
     Status |op| Some(&op.target);
     List |_| None;
     Ping |_| None;
+    Scale |op| Some(&op.target);
+    Rollout |op| Some(&op.target);
+    OnInstance |op| Some(&op.target);
+    History |op| Some(&op.target);
+    MarkHealthy |op| Some(&op.target);
+    Run |op| Some(op.base());
+    Plan |op| Some(op.workload.target());
+    PutConfig |op| Some(&op.target);
+    Expose |op| Some(&op.target);
+    Unexpose |op| Some(&op.target);
+    Endpoints |op| Some(&op.target);
+    EnsureNamespace |_| None;
+    DeleteNamespace |_| None;
 }
 
 macro_rules! call_sugar {
@@ -403,7 +474,10 @@ macro_rules! call_sugar {
         }
     )*};
 }
-call_sugar!(Launch Delete Status List Ping);
+call_sugar!(
+    Launch Delete Status List Ping Scale Rollout OnInstance History MarkHealthy Run Plan PutConfig Expose Unexpose Endpoints
+    EnsureNamespace DeleteNamespace
+);
 
 macro_rules! guard_sugar {
     ($($op:ident)*) => {$(
@@ -417,4 +491,4 @@ macro_rules! guard_sugar {
         }
     )*};
 }
-guard_sugar!(Launch Delete);
+guard_sugar!(Launch Delete Scale Rollout Plan Expose);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Kind, Replicas, Workload};
+use super::{Kind, Replicas, VolumeSource, Workload};
 use crate::hash;
 use crate::quantity::{Cpu, Memory};
 use crate::version::Revision;
@@ -30,8 +30,14 @@ pub(super) fn normalised(mut workload: Workload) -> Workload {
         }
     }
     for volume in &mut workload.volumes {
-        if let super::VolumeSource::Empty(empty) = &mut volume.source {
-            exact::<Memory>(&mut empty.size_limit);
+        match &mut volume.source {
+            VolumeSource::Empty(empty) => exact::<Memory>(&mut empty.size_limit),
+            VolumeSource::PerInstance(own) => {
+                if let Ok(size) = own.size.parse::<Memory>() {
+                    own.size = size.to_string();
+                }
+            }
+            _ => {}
         }
     }
     workload
@@ -40,8 +46,9 @@ pub(super) fn normalised(mut workload: Workload) -> Workload {
 /// The revision of a workload whose quantities are normalised: a hash of the canonical form without replicas.
 pub(super) fn revision(workload: &Workload) -> Revision {
     let mut workload = workload.clone();
-    let Kind::Service(service) = &mut workload.kind;
-    service.replicas = Replicas::default();
+    if let Kind::Service(service) = &mut workload.kind {
+        service.replicas = Replicas::default();
+    }
     let mut text = String::new();
     // A workload has only string keys and finite numbers, so that it always has a JSON form.
     write(&serde_json::to_value(&workload).unwrap_or_default(), &mut text);

@@ -111,6 +111,8 @@ pub enum RuntimeField {
     NodeName,
     /// The namespace.
     Namespace,
+    /// The instance's ordinal, from zero; of a service with stable identities, or of a job with several completions.
+    Ordinal,
 }
 
 /// A port that a container listens on.

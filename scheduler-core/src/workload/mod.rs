@@ -23,16 +23,23 @@
 mod canonical;
 mod check;
 mod container;
+mod cron;
 mod image;
+mod kind;
 mod probe;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use check::check_config_key;
 pub use check::{CheckedContainer, CheckedWorkload, Fault, Faults, Resources};
 pub use container::{
     Bounds, ConfigEntry, Container, EnvValue, EnvVar, Mount, Port, Protocol, ResourceBounds, Role, RuntimeField,
+};
+pub use cron::{Cron, CronError, CronProblem};
+pub use kind::{
+    Canary, Identities, Job, Kind, KindName, Overlap, Periodic, Replicas, Rolling, Service, System, Update,
 };
 pub use probe::{Check, ExecCheck, GrpcCheck, HttpCheck, Probe, Probes, TcpCheck};
 
@@ -116,126 +123,6 @@ fn is_default_deadline(span: &Seconds) -> bool {
     *span == DEADLINE
 }
 
-/// The kind of a workload.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Kind {
-    /// A number of equal instances that run until they are deleted.
-    Service(Service),
-}
-
-impl Default for Kind {
-    fn default() -> Self {
-        Self::Service(Service::default())
-    }
-}
-
-/// What only a service has.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Service {
-    /// How many instances.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub replicas: Replicas,
-    /// How one revision takes over from the last.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub update: Update,
-    /// How long an instance must be ready before it counts as available.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub min_ready: Seconds,
-}
-
-/// How many instances a service has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Replicas {
-    /// This many, whatever an earlier scale said.
-    Exactly(u32),
-    /// As many as run now; this many when the workload is launched anew.
-    Keep(u32),
-}
-
-impl Replicas {
-    /// The count for a launch, given the live count if the workload is there already.
-    #[must_use]
-    pub fn resolve(self, live: Option<u32>) -> u32 {
-        match self {
-            Self::Exactly(count) => count,
-            Self::Keep(initial) => live.unwrap_or(initial),
-        }
-    }
-
-    /// The number that is written in the workload.
-    #[must_use]
-    pub fn written(self) -> u32 {
-        match self {
-            Self::Exactly(count) | Self::Keep(count) => count,
-        }
-    }
-}
-
-impl Default for Replicas {
-    fn default() -> Self {
-        Self::Exactly(1)
-    }
-}
-
-/// How one revision takes over from the last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Update {
-    /// A few instances at a time.
-    Rolling(Rolling),
-    /// All old instances end before a new one starts.
-    Recreate,
-}
-
-impl Default for Update {
-    fn default() -> Self {
-        Self::Rolling(Rolling::default())
-    }
-}
-
-/// The bounds of a rolling update, in instances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Rolling {
-    /// How many instances there may be above the count.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub max_surge: u32,
-    /// How many instances below the count may be available.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub max_unavailable: u32,
-}
-
-fn one() -> u32 {
-    1
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_one(n: &u32) -> bool {
-    *n == 1
-}
-
-impl Default for Rolling {
-    fn default() -> Self {
-        Self { max_surge: 1, max_unavailable: 0 }
-    }
-}
-
-impl Rolling {
-    /// These bounds; not both may be zero.
-    #[must_use]
-    pub fn new(max_surge: u32, max_unavailable: u32) -> Self {
-        Self { max_surge, max_unavailable }
-    }
-}
-
 /// A volume of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -267,6 +154,29 @@ pub enum VolumeSource {
     Claim(String),
     /// The entries of a configuration of this workload, one file each.
     Config(ConfigRef),
+    /// Persistent storage of its own for each instance of a service with stable identities: made with the instance, found
+    /// again by its successor of the same ordinal, and left behind when the workload is deleted.
+    PerInstance(PerInstanceVolume),
+}
+
+/// Persistent storage that is made for each instance.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct PerInstanceVolume {
+    /// How much it holds (a [`Memory`](crate::Memory) quantity).
+    pub size: String,
+    /// The platform's name for the kind of storage; its default if absent.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub class: Option<String>,
+}
+
+impl PerInstanceVolume {
+    /// A volume of this size, of the platform's default kind.
+    #[expect(clippy::needless_pass_by_value, reason = "reads better at the call")]
+    pub fn new(size: impl ToString) -> Self {
+        Self { size: size.to_string(), class: None }
+    }
 }
 
 /// An empty volume.
@@ -396,10 +306,30 @@ impl Marks {
 impl Workload {
     /// A service with one instance and no container yet.
     pub fn service(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self::of_kind(namespace, name, Kind::default())
+    }
+
+    /// A job that runs once to its end, without a container yet.
+    pub fn job(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self::of_kind(namespace, name, Kind::Job(Job::default()))
+    }
+
+    /// A job that is run by a schedule (see [`Cron`]), without a container yet.
+    pub fn periodic(namespace: impl Into<String>, name: impl Into<String>, schedule: impl Into<String>) -> Self {
+        Self::of_kind(namespace, name, Kind::Periodic(Periodic::new(schedule)))
+    }
+
+    /// One instance on each node, without a container yet.
+    pub fn system(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self::of_kind(namespace, name, Kind::System(System::default()))
+    }
+
+    /// A workload of this kind, without a container yet.
+    pub fn of_kind(namespace: impl Into<String>, name: impl Into<String>, kind: Kind) -> Self {
         Self {
             namespace: namespace.into(),
             name: name.into(),
-            kind: Kind::default(),
+            kind,
             containers: Vec::new(),
             volumes: Vec::new(),
             placement: Placement::default(),
@@ -414,36 +344,67 @@ impl Workload {
         }
     }
 
-    fn service_mut(&mut self) -> &mut Service {
-        let Kind::Service(service) = &mut self.kind;
-        service
-    }
-
-    /// Exactly this many instances.
+    /// Changes what only a service has. A workload of another kind is left as it is.
     #[must_use]
-    pub fn replicas(mut self, count: u32) -> Self {
-        self.service_mut().replicas = Replicas::Exactly(count);
+    pub fn with_service(mut self, change: impl FnOnce(&mut Service)) -> Self {
+        if let Kind::Service(service) = &mut self.kind {
+            change(service);
+        }
         self
     }
 
-    /// As many instances as run already; this many on the first launch.
+    /// Changes what only a job has, that of a periodic one included. A workload of another kind is left as it is.
     #[must_use]
-    pub fn keep_replicas(mut self, initial: u32) -> Self {
-        self.service_mut().replicas = Replicas::Keep(initial);
+    pub fn with_job(mut self, change: impl FnOnce(&mut Job)) -> Self {
+        if let Kind::Job(job) | Kind::Periodic(Periodic { job, .. }) = &mut self.kind {
+            change(job);
+        }
         self
     }
 
-    /// How one revision takes over from the last.
+    /// Changes what only a periodic job has. A workload of another kind is left as it is.
     #[must_use]
-    pub fn update(mut self, update: Update) -> Self {
-        self.service_mut().update = update;
+    pub fn with_periodic(mut self, change: impl FnOnce(&mut Periodic)) -> Self {
+        if let Kind::Periodic(periodic) = &mut self.kind {
+            change(periodic);
+        }
         self
     }
 
-    /// How long an instance must be ready before it counts as available.
+    /// Exactly this many instances, of a service.
+    #[must_use]
+    pub fn replicas(self, count: u32) -> Self {
+        self.with_service(|service| service.replicas = Replicas::Exactly(count))
+    }
+
+    /// As many instances of a service as run already; this many on the first launch.
+    #[must_use]
+    pub fn keep_replicas(self, initial: u32) -> Self {
+        self.with_service(|service| service.replicas = Replicas::Keep(initial))
+    }
+
+    /// How one revision of a service takes over from the last.
+    #[must_use]
+    pub fn update(self, update: Update) -> Self {
+        self.with_service(|service| service.update = update)
+    }
+
+    /// Gives each instance of a service an identity that its successor keeps, and replaces them one at a time, as that
+    /// needs.
+    #[must_use]
+    pub fn stable(self) -> Self {
+        self.with_service(|service| {
+            service.identities = Identities::Stable;
+            service.update = Update::Rolling(Rolling::new(0, 1));
+        })
+    }
+
+    /// How long an instance of a service or of a system must be ready before it counts as available.
     #[must_use]
     pub fn min_ready(mut self, seconds: u32) -> Self {
-        self.service_mut().min_ready = Seconds::new(seconds);
+        if let Kind::Service(Service { min_ready, .. }) | Kind::System(System { min_ready, .. }) = &mut self.kind {
+            *min_ready = Seconds::new(seconds);
+        }
         self
     }
 

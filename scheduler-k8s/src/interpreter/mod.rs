@@ -1,27 +1,38 @@
 //! One operation after the other: read, decide, write, observe.
 
+mod config;
 mod delete;
+mod family;
+mod find;
+mod history;
 mod launch;
+mod logs;
+mod namespace;
+mod plan;
 mod read;
+mod route;
+mod run;
+mod steer;
 mod watch;
+mod write;
 
 use async_trait::async_trait;
-use futures_util::future::try_join;
 use futures_util::stream::{BoxStream, StreamExt as _};
 use scheduler_core::{
-    BackendName, Capabilities, Conflict, Delete, Deleted, Error, ErrorKind, Feature, Found, Guard, Launch, Launched,
-    List, Listed, OpName, OwnerId, Ping, Pong, Result, Scheduler, Status, Support, Target, Watch, WatchItem, within,
+    BackendName, Capabilities, ConfigStored, Delete, DeleteNamespace, Deleted, Endpoints, EnsureNamespace, Error,
+    Expose, Exposed, Feature, Found, History, InstanceAction, InstanceAnswer, Launch, Launched, List, Listed, LogItem,
+    Logs, MarkHealthy, MarkedHealthy, NamespaceDeleted, NamespaceEnsured, OnInstance, OpName, OwnerId, Ping, Plan,
+    Planned, Pong, PutConfig, ReadyEndpoints, Result, Revisions, Rollout, Run, RunStarted, Scale, Scaled, Scheduler,
+    Status, Steered, Support, Target, Unexpose, Unexposed, Watch, WatchItem, within,
 };
-use scheduler_k8s_client::{Client, ConnectOptions, Resource};
+use scheduler_k8s_client::{Client, ConnectOptions};
 use serde_json::Value;
 
 use crate::error::translate;
-use crate::{labels, observe};
 
-/// The oldest version of Kubernetes that this library speaks to: probes by gRPC are stable there.
-const OLDEST: (u32, u32) = (1, 27);
-/// From here on init containers can be sidecars.
-const SIDECARS_SINCE: (u32, u32) = (1, 29);
+/// The oldest version of Kubernetes that this library speaks to: from here on init containers can be sidecars, a job's
+/// retries count for each completion, and a Pod of a job is replaced only when it has ended.
+const OLDEST: (u32, u32) = (1, 29);
 /// How often a compare-and-set is sent that failed although nobody changed anything: status updates move an object's
 /// `resourceVersion` too.
 const ATTEMPTS: u32 = 5;
@@ -33,19 +44,66 @@ const ATTEMPTS: u32 = 5;
 ///
 /// # Requests
 ///
+/// To find a workload by its name takes 1 GET if it is a Deployment, and else one for each of the five kinds; *find* below.
+///
 /// | operation | requests |
 /// |---|---|
-/// | `launch`, nothing differs | 2 GET (Deployment, Service) |
-/// | `launch` | as above, then one PATCH for each object that differs, one DELETE for a surplus Service, and one PATCH of `managedFields` where others hold list items that must go |
-/// | `delete` | 2 GET, at most 2 DELETE, 2 LIST (ReplicaSets, Pods), one DELETE for each orphaned ReplicaSet |
-/// | `status` | 1 GET, 2 LIST; with [`Detail::Evidence`](scheduler_core::Detail::Evidence) 3 LIST |
-/// | `list` | 3 LIST (Deployments, ReplicaSets, Pods) |
-/// | `watch` | 3 LIST and 3 watches |
+/// | `launch`, nothing differs | 2 GET (main object, Service), 1 LIST (history); 4 GET more if there is no main object of that kind and ours |
+/// | `launch` | as above, then one PATCH for each object that differs, one DELETE for a surplus Service and for each revision beyond the ten, and one PATCH of `managedFields` where others hold list items that must go |
+/// | `plan` | as a launch; its PATCHes are dry runs |
+/// | `delete` | find, 1 GET (Service), 3 LIST (Ingresses, Secrets, history), one DELETE for each of those, 1 or 2 LIST (Pods, what stands between; 4 if there is no main object), one DELETE for each orphan |
+/// | `status`, `endpoints` | find, 1 or 2 LIST (Pods, what stands between); with [`Detail::Evidence`](scheduler_core::Detail::Evidence) one more |
+/// | `list` | 8 LIST (five kinds, ReplicaSets, ControllerRevisions, Pods) |
+/// | `watch` | 8 LIST and 8 watches |
+/// | `logs` | as a status, then 1 GET for each container; with `follow` also two watches, one GET for each Pod that comes, and one for each log that ends |
+/// | `scale` | find, 1 LIST (autoscalers) and 1 PATCH if the count differs |
+/// | `rollout` | find, 1 PATCH |
+/// | `instance` | find, 1 or 2 GET (the Pod, what controls it), 1 DELETE |
+/// | `history` | find, 1 LIST |
+/// | `mark_healthy` | find, 1 LIST, 1 PATCH |
+/// | `run` | 1 PATCH, and 1 GET if it is there; of a periodic workload find before that |
+/// | `put_config` | find, 1 LIST, 1 PATCH; with more than ten versions another LIST, and one DELETE for each that goes |
+/// | `expose` | find, for each other workload find, 1 LIST (Ingresses of the cluster), 1 PATCH |
+/// | `unexpose` | 1 GET, 1 DELETE |
+/// | `ensure_namespace` | 1 GET, 1 PATCH |
+/// | `delete_namespace` | 1 GET, 7 LIST, 1 DELETE |
 /// | `ping` | 1 GET |
 ///
 /// A LIST is one request for each 500 objects. When an object's `resourceVersion` moved between GET and PATCH although
 /// its [`Version`](scheduler_core::Version) did not (the controllers write its status), that GET and PATCH are sent again, at most five times
 /// in all. Nothing else is repeated.
+///
+/// # Rights
+///
+/// What the credentials must be allowed, in the namespaces of the workloads; a right that is missing fails the operations
+/// that need it, and no others.
+///
+/// | resources | verbs |
+/// |---|---|
+/// | `apps`: deployments, statefulsets, daemonsets; `batch`: jobs, cronjobs | get, list, watch, patch, create, delete |
+/// | `apps`: controllerrevisions | get, list, watch, patch, create, delete |
+/// | `apps`: replicasets | get, list, watch, delete |
+/// | `apps`: deployments/scale, statefulsets/scale | patch |
+/// | `autoscaling`: horizontalpodautoscalers | list (else a warning) |
+/// | pods | get, list, watch, delete |
+/// | pods/log | get |
+/// | services | get, patch, create, delete |
+/// | secrets | get, list, patch, create, delete |
+/// | events | list |
+/// | `networking.k8s.io`: ingresses | get, list (in all namespaces, else a warning), patch, create, delete |
+/// | namespaces | get, patch, create, delete (for namespaces that it makes) |
+///
+/// `list` and `watch` without a namespace need list and watch in all of them.
+///
+/// # What stands beside a launch
+///
+/// Each revision that was launched is a ControllerRevision, the last ten are kept; a reply names them together, as
+/// `ControllerRevisions` of the workload's name. A restart is an annotation of the pod
+/// template, a pause (of Deployments alone) is `spec.paused`, both by field managers of their own, so that a launch neither makes nor removes
+/// them; but one that changes something ends a pause. A configuration is an immutable Secret. The routes of a workload are
+/// one Ingress, which the router of [`ingress_class`](Self::ingress_class) reads; two exposes of one route at once can both
+/// pass, as the server has no lock over Ingresses. A run of a periodic workload is controlled by its CronJob and goes with
+/// what that one's limits of history let go; it does not hold up the schedule. Runs have no Service and no history.
 ///
 /// # How it writes
 ///
@@ -56,20 +114,21 @@ const ATTEMPTS: u32 = 5;
 ///
 /// # Adopting
 ///
-/// [`Guard::Adopt`] of a Deployment keeps its selector, which is immutable. `list` and `watch` find Pods by our labels, so
+/// [`Guard::Adopt`](scheduler_core::Guard::Adopt) of a main object keeps its selector, which is immutable. `list` and `watch` find Pods by our labels, so
 /// that they do not count the Pods from before until the rollout replaced them; `status` does.
 #[derive(Clone, Debug)]
 pub struct KubernetesScheduler {
     client: Client,
     owner: OwnerId,
     capabilities: Capabilities,
+    ingress_class: Option<String>,
 }
 
 impl KubernetesScheduler {
     /// Connects, and asks the server for its version. Cost: one request.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the connection cannot be set up as described; otherwise what
+    /// [`InvalidArgument`](scheduler_core::ErrorKind::InvalidArgument) when the connection cannot be set up as described; otherwise what
     /// the request met.
     pub async fn connect(options: ConnectOptions, owner: OwnerId) -> Result<Self> {
         let client = Client::connect(options)
@@ -79,17 +138,24 @@ impl KubernetesScheduler {
     }
 
     /// Uses a ready client. Sends nothing: a client that has not asked the server for its version is taken to speak to the
-    /// oldest one supported (1.27), which has no sidecars. See [`for_version`](Self::for_version).
+    /// oldest one supported, 1.29. See [`for_version`](Self::for_version).
     #[must_use]
     pub fn new(client: Client, owner: OwnerId) -> Self {
         let version = client.server_version().map(|version| (version.major, version.minor));
-        Self { capabilities: capabilities(version), client, owner }
+        Self { capabilities: capabilities(version), client, owner, ingress_class: None }
     }
 
     /// For a ready client whose server is known to be of this version (1 and 36, say).
     #[must_use]
     pub fn for_version(mut self, major: u32, minor: u32) -> Self {
         self.capabilities = capabilities(Some((major, minor)));
+        self
+    }
+
+    /// Exposes by Ingresses of this class. Without one the cluster's default class counts.
+    #[must_use]
+    pub fn ingress_class(mut self, class: impl Into<String>) -> Self {
+        self.ingress_class = Some(class.into());
         self
     }
 
@@ -104,75 +170,25 @@ impl KubernetesScheduler {
     pub fn owner(&self) -> &OwnerId {
         &self.owner
     }
-
-    /// What a launch and a delete decide by.
-    async fn read(&self, target: &Target) -> Result<Live> {
-        let (deployment, service) =
-            try_join(self.get(&Resource::DEPLOYMENT, target), self.get(&Resource::SERVICE, target)).await?;
-        Ok(Live { deployment, service })
-    }
-
-    async fn get(&self, resource: &Resource, target: &Target) -> Result<Option<Value>> {
-        let found = self.client.get(resource, Some(target.namespace.as_str()), target.name.as_str()).await;
-        found.map_err(|error| translate(&error))
-    }
-
-    fn is_ours(&self, object: &Value) -> bool {
-        labels::owner_of(object).as_ref() == Some(&self.owner)
-    }
 }
 
 fn capabilities(version: Option<(u32, u32)>) -> Capabilities {
+    let no = |reason: &str| Support::No(reason.to_owned());
     let all = Capabilities::all(BackendName::kubernetes());
+    let canaries = "a Deployment has no canaries; run the new version as a workload of its own beside the old one";
+    let mut can = all
+        .with(Feature::Canaries, no(canaries))
+        .with(Feature::Promote, no(canaries))
+        .with(Feature::Abort, no(canaries))
+        .with(Feature::RestartInstance, no("the kubelet cannot be asked to start a container again; stop the instance"))
+        .with(Feature::WeightedRoutes, no("an Ingress has no weights"));
     let (major, minor) = version.unwrap_or(OLDEST);
-    if (major, minor) >= SIDECARS_SINCE {
-        return all;
+    if (major, minor) < OLDEST {
+        let reason = no(&format!("it needs Kubernetes 1.29; the server has {major}.{minor}"));
+        let newer = [Feature::Sidecars, Feature::Jobs, Feature::PeriodicJobs, Feature::RunOneOff, Feature::RunNow];
+        can = newer.into_iter().fold(can, |can, feature| can.with(feature, reason.clone()));
     }
-    let how = if version.is_some() { "the server has" } else { "the server's version is unknown, so it is taken for" };
-    all.with(Feature::Sidecars, Support::No(format!("they need Kubernetes 1.29; {how} {major}.{minor}")))
-}
-
-/// The objects of a workload as they were read.
-struct Live {
-    deployment: Option<Value>,
-    service: Option<Value>,
-}
-
-/// What a guard says of the Deployment as it was read; `Ok` if the operation may go on.
-fn check_guard(guard: &Guard, deployment: Option<&Value>, owner: &OwnerId) -> Result<()> {
-    let Some(live) = deployment else {
-        return match guard {
-            Guard::IfVersion(_) => Err(Error::new(ErrorKind::Conflict(Conflict::Absent), "there is no Deployment")),
-            _ => Ok(()),
-        };
-    };
-    let found = labels::owner_of(live);
-    match guard {
-        Guard::IfAbsent => Err(exists("Deployment", found)),
-        Guard::Adopt => Ok(()),
-        _ if found.as_ref() != Some(owner) => Err(foreign("Deployment", found)),
-        Guard::IfVersion(version) if !is_deleting(live) && *version != observe::version(live) => {
-            Err(moved(Some(live), "the Deployment is not at that version"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn is_deleting(object: &Value) -> bool {
-    object["metadata"]["deletionTimestamp"].is_string()
-}
-
-fn exists(kind: &str, owner: Option<OwnerId>) -> Error {
-    Error::new(ErrorKind::AlreadyExists { owner }, format!("a {kind} of this name"))
-}
-
-fn foreign(kind: &str, owner: Option<OwnerId>) -> Error {
-    Error::new(ErrorKind::Conflict(Conflict::Owner { owner }), format!("a {kind} of this name"))
-}
-
-fn moved(deployment: Option<&Value>, message: &str) -> Error {
-    let now = deployment.map(observe::version);
-    Error::new(ErrorKind::Conflict(Conflict::Moved { now }), message)
+    can
 }
 
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {
@@ -208,6 +224,81 @@ impl Scheduler for KubernetesScheduler {
     fn watch(&self, op: Watch) -> BoxStream<'static, Result<WatchItem>> {
         let items = watch::watch(&self.client, &self.owner, op.filter);
         items.map(|item| item.map_err(|error| about(error, OpName::Watch, None))).boxed()
+    }
+
+    async fn scale(&self, op: Scale) -> Result<Scaled> {
+        let done = within(&op.call, steer::scale(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Scale, Some(&op.target)))
+    }
+
+    async fn rollout(&self, op: Rollout) -> Result<Steered> {
+        let done = within(&op.call, steer::rollout(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Rollout, Some(&op.target)))
+    }
+
+    async fn instance(&self, op: OnInstance) -> Result<InstanceAnswer> {
+        if op.action != InstanceAction::Stop {
+            let needed = [Feature::RestartInstance].into();
+            self.capabilities.require(&needed).map_err(|error| about(error, OpName::OnInstance, Some(&op.target)))?;
+        }
+        let done = within(&op.call, steer::stop(self, &op)).await;
+        done.map_err(|error| about(error, OpName::OnInstance, Some(&op.target)))
+    }
+
+    async fn history(&self, op: History) -> Result<Revisions> {
+        let done = within(&op.call, history::history(self, &op.target)).await;
+        done.map_err(|error| about(error, OpName::History, Some(&op.target)))
+    }
+
+    async fn mark_healthy(&self, op: MarkHealthy) -> Result<MarkedHealthy> {
+        let done = within(&op.call, history::mark_healthy(self, &op)).await;
+        done.map_err(|error| about(error, OpName::MarkHealthy, Some(&op.target)))
+    }
+
+    async fn run(&self, op: Run) -> Result<RunStarted> {
+        let done = within(&op.call, run::run(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Run, Some(op.base())))
+    }
+
+    async fn plan(&self, op: Plan) -> Result<Planned> {
+        let done = within(&op.call, plan::plan(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Plan, Some(op.workload.target())))
+    }
+
+    async fn put_config(&self, op: PutConfig) -> Result<ConfigStored> {
+        let done = within(&op.call, config::put(self, &op)).await;
+        done.map_err(|error| about(error, OpName::PutConfig, Some(&op.target)))
+    }
+
+    async fn expose(&self, op: Expose) -> Result<Exposed> {
+        let done = within(&op.call, route::expose(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Expose, Some(&op.target)))
+    }
+
+    async fn unexpose(&self, op: Unexpose) -> Result<Unexposed> {
+        let done = within(&op.call, route::unexpose(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Unexpose, Some(&op.target)))
+    }
+
+    async fn endpoints(&self, op: Endpoints) -> Result<ReadyEndpoints> {
+        let done = within(&op.call, read::endpoints(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Endpoints, Some(&op.target)))
+    }
+
+    async fn ensure_namespace(&self, op: EnsureNamespace) -> Result<NamespaceEnsured> {
+        let done = within(&op.call, namespace::ensure(self, &op)).await;
+        done.map_err(|error| about(error, OpName::EnsureNamespace, None))
+    }
+
+    async fn delete_namespace(&self, op: DeleteNamespace) -> Result<NamespaceDeleted> {
+        let done = within(&op.call, namespace::delete(self, &op)).await;
+        done.map_err(|error| about(error, OpName::DeleteNamespace, None))
+    }
+
+    fn logs(&self, op: Logs) -> BoxStream<'static, Result<LogItem>> {
+        let target = op.target.clone();
+        let items = logs::logs(self, op);
+        items.map(move |item| item.map_err(|error| about(error, OpName::Logs, Some(&target)))).boxed()
     }
 
     async fn ping(&self, op: Ping) -> Result<Pong> {

@@ -1,4 +1,4 @@
-//! `watch`: three watches, one picture, and what changes in it.
+//! `watch`: a watch of each kind, one picture, and what changes in it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -9,30 +9,50 @@ use scheduler_k8s_client::{self as client, Client, Resource, WatchEvent, WatchOp
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::read::{Family, Selectors, server_time};
+use super::family::Family;
+use super::read::{Selectors, server_time};
 use crate::error::translate;
+use crate::kind::MainKind;
 use crate::observe;
+
+/// What is watched: main objects, what stands between, Pods. A Job can be the first and the second.
+const PARTS: [&Resource; 8] = [
+    &Resource::DEPLOYMENT,
+    &Resource::STATEFUL_SET,
+    &Resource::DAEMON_SET,
+    &Resource::JOB,
+    &Resource::CRON_JOB,
+    &Resource::REPLICA_SET,
+    &Resource::CONTROLLER_REVISION,
+    &Resource::POD,
+];
+
+/// The place of a kind in [`PARTS`].
+type Part = usize;
+const JOBS: Part = 3;
+const REPLICA_SETS: Part = 5;
+const REVISIONS: Part = 6;
+const PODS: Part = 7;
+
+fn main_kind(part: Part) -> Option<MainKind> {
+    MainKind::ALL.into_iter().find(|kind| kind.resource() == PARTS[part])
+}
 
 /// How often workloads are judged again whose counts depend on time alone: instances that become available, starts that
 /// take too long.
 const RECHECK: Duration = Duration::from_secs(5);
 
-/// Follows Deployments, ReplicaSets and Pods, and tells what that means for workloads.
+/// Follows all kinds, and tells what that means for workloads.
 ///
-/// Each of the three watches recovers by itself. When one of them has to list again, whatever was missed is found by
-/// comparing, and the stream says `Resync` and shows everything anew.
+/// Each of the watches recovers by itself. When one of them has to list again, whatever was missed is found by comparing,
+/// and the stream says `Resync` and shows everything anew.
 pub(super) fn watch(client: &Client, owner: &OwnerId, filter: Filter) -> BoxStream<'static, Result<WatchItem>> {
     let namespace = filter.namespace.as_ref().map(|namespace| namespace.as_str());
     let selectors = Selectors::new(owner, &filter);
-    let follow = |part: Part, selector: &str| {
-        let events = client.watch(part.resource(), namespace, WatchOptions::new().label_selector(selector));
-        events.map(move |event| (part, event)).boxed()
-    };
-    let events = stream::select_all([
-        follow(Part::Deployments, &selectors.main),
-        follow(Part::ReplicaSets, &selectors.parts),
-        follow(Part::Pods, &selectors.parts),
-    ]);
+    let events = stream::select_all(PARTS.iter().enumerate().map(|(part, resource)| {
+        let options = WatchOptions::new().label_selector(selectors.of(resource));
+        client.watch(resource, namespace, options).map(move |event| (part, event)).boxed()
+    }));
     let picture = Picture::new(filter);
     // The first poll starts the clock; a stream may be made outside of a runtime.
     let start = async move {
@@ -41,23 +61,6 @@ pub(super) fn watch(client: &Client, owner: &OwnerId, filter: Filter) -> BoxStre
         stream::unfold(watcher, |mut watcher| async { watcher.next().await.map(|item| (item, watcher)) })
     };
     stream::once(start).flatten().boxed()
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Deployments,
-    ReplicaSets,
-    Pods,
-}
-
-impl Part {
-    fn resource(self) -> &'static Resource {
-        match self {
-            Self::Deployments => &Resource::DEPLOYMENT,
-            Self::ReplicaSets => &Resource::REPLICA_SET,
-            Self::Pods => &Resource::POD,
-        }
-    }
 }
 
 type Event = (Part, Result<WatchEvent, client::Error>);
@@ -97,11 +100,11 @@ impl Watcher {
     }
 }
 
-/// What the three watches have shown, and what was told of it.
+/// What the watches have shown, and what was told of it.
 struct Picture {
     filter: Filter,
     /// By uid; `None` until it was listed.
-    objects: [Option<HashMap<String, Value>>; 3],
+    objects: [Option<HashMap<String, Value>>; PARTS.len()],
     told: BTreeMap<Target, Observation>,
     synced: bool,
     clock: Option<(Timestamp, Instant)>,
@@ -109,7 +112,7 @@ struct Picture {
 
 impl Picture {
     fn new(filter: Filter) -> Self {
-        Self { filter, objects: [None, None, None], told: BTreeMap::new(), synced: false, clock: None }
+        Self { filter, objects: Default::default(), told: BTreeMap::new(), synced: false, clock: None }
     }
 
     fn is_whole(&self) -> bool {
@@ -120,22 +123,22 @@ impl Picture {
         match event {
             WatchEvent::Listed { objects, served_at } => {
                 self.set_clock(server_time(served_at, objects.iter()));
-                let objects = objects.into_iter().filter_map(keyed).collect();
-                self.objects[part as usize] = Some(objects);
+                let objects = objects.into_iter().filter_map(|object| keyed(part, object)).collect();
+                self.objects[part] = Some(objects);
                 if self.is_whole() {
                     self.show(out);
                 }
             }
             WatchEvent::Applied(object) => {
                 let main = self.main_of(part, &object);
-                if let (Some(objects), Some((uid, object))) = (&mut self.objects[part as usize], keyed(object)) {
+                if let (Some(objects), Some((uid, object))) = (&mut self.objects[part], keyed(part, object)) {
                     objects.insert(uid, object);
                 }
                 self.judge(Some(&main), out);
             }
             WatchEvent::Deleted(object) => {
                 let main = self.main_of(part, &object);
-                if let (Some(objects), Some(uid)) = (&mut self.objects[part as usize], observe::uid_of(&object)) {
+                if let (Some(objects), Some(uid)) = (&mut self.objects[part], observe::uid_of(&object)) {
                     objects.remove(uid);
                 }
                 self.judge(Some(&main), out);
@@ -144,17 +147,20 @@ impl Picture {
         }
     }
 
-    /// The uid of the Deployment that an object belongs to; empty if none is known.
-    fn main_of(&self, part: Part, object: &Value) -> String {
-        let main = match part {
-            Part::Deployments => observe::uid_of(object),
-            Part::ReplicaSets => observe::controller(object),
-            Part::Pods => {
-                let sets = self.objects[Part::ReplicaSets as usize].as_ref();
-                observe::controller(object).and_then(|set| observe::controller(sets?.get(set)?))
-            }
-        };
-        main.unwrap_or_default().to_owned()
+    /// The uid of the main object that an object belongs to; empty if none is known. A Job that is controlled counts for
+    /// what controls it; if it is a run, it is told itself by [`judge`](Self::judge) with the rest.
+    fn main_of(&self, part: Part, object: &Value) -> Vec<String> {
+        let of = |part: Part, uid: &str| self.objects[part].as_ref().and_then(|objects| objects.get(uid));
+        let mut found = vec![observe::uid_of(object)];
+        let mut controller = observe::controller(object);
+        found.push(controller);
+        if part == PODS {
+            controller = controller
+                .and_then(|uid| of(REPLICA_SETS, uid).or_else(|| of(JOBS, uid)))
+                .and_then(observe::controller);
+            found.push(controller);
+        }
+        found.into_iter().flatten().map(str::to_owned).collect()
     }
 
     /// The server's clock stood so at the last list; ours only measures how long ago that was.
@@ -164,13 +170,18 @@ impl Picture {
         }
     }
 
-    /// What is there, of one Deployment or of all.
-    fn observe(&self, only: Option<&str>) -> BTreeMap<Target, Observation> {
+    /// What is there, of these main objects or of all.
+    fn observe(&self, only: Option<&[String]>) -> BTreeMap<Target, Observation> {
         let at = self.clock.map_or(Timestamp::from_millis(0), |(at, since)| at.plus(since.elapsed()));
-        let [Some(deployments), Some(sets), Some(pods)] = &self.objects else { return BTreeMap::new() };
-        let family = Family::new(sets.values(), pods.values());
-        let deployments = deployments.iter().filter(|(uid, _)| only.is_none_or(|only| *uid == only));
-        let seen = deployments.filter_map(|(_, deployment)| family.observe(deployment, at));
+        if !self.is_whole() {
+            return BTreeMap::new();
+        }
+        let all = |part: Part| self.objects[part].iter().flat_map(HashMap::values);
+        let family = Family::new([REPLICA_SETS, REVISIONS, JOBS].into_iter().flat_map(all), all(PODS));
+        let mains = (0..PARTS.len()).filter_map(|part| Some((main_kind(part)?, self.objects[part].as_ref()?)));
+        let mains = mains.flat_map(|(kind, objects)| objects.iter().map(move |(uid, main)| (kind, uid, main)));
+        let concerned = mains.filter(|(_, uid, _)| only.is_none_or(|only| only.contains(uid)));
+        let seen = concerned.filter_map(|(kind, _, main)| family.observe(kind, main, at));
         let accepted = seen.filter(|seen| self.filter.accepts(&seen.target, &seen.marks, &seen.labels));
         accepted.map(|seen| (seen.target.clone(), seen)).collect()
     }
@@ -188,8 +199,8 @@ impl Picture {
         self.synced = true;
     }
 
-    /// Tells what is different from what was told, of one Deployment or of all.
-    fn judge(&mut self, only: Option<&str>, out: &mut VecDeque<Result<WatchItem>>) {
+    /// Tells what is different from what was told, of these main objects or of all.
+    fn judge(&mut self, only: Option<&[String]>, out: &mut VecDeque<Result<WatchItem>>) {
         if !self.synced {
             return;
         }
@@ -206,12 +217,12 @@ impl Picture {
     /// Tells what is gone, also what is there again as another one.
     fn tell_gone(
         &mut self,
-        only: Option<&str>,
+        only: Option<&[String]>,
         seen: &BTreeMap<Target, Observation>,
         out: &mut VecDeque<Result<WatchItem>>,
     ) {
         self.told.retain(|target, told| {
-            let concerned = only.is_none_or(|only| told.incarnation == only) || seen.contains_key(target);
+            let concerned = only.is_none_or(|only| only.contains(&told.incarnation)) || seen.contains_key(target);
             let gone = concerned && seen.get(target).is_none_or(|seen| seen.incarnation != told.incarnation);
             if gone {
                 let incarnation = told.incarnation.clone();
@@ -229,10 +240,10 @@ fn differ(told: &Observation, seen: &Observation) -> bool {
     told != *seen
 }
 
-/// An object by its uid, without who claims what in ReplicaSets and Pods, which would be half of what is held.
-fn keyed(mut object: Value) -> Option<(String, Value)> {
+/// An object by its uid, without who claims what in parts, which would be half of what is held.
+fn keyed(part: Part, mut object: Value) -> Option<(String, Value)> {
     let uid = observe::uid_of(&object)?.to_owned();
-    if observe::controller(&object).is_some()
+    if main_kind(part).is_none()
         && let Some(metadata) = object["metadata"].as_object_mut()
     {
         metadata.remove("managedFields");

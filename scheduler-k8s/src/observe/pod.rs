@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use scheduler_core::{Instance, InstanceState, Seconds, Timestamp};
+use scheduler_core::{Exit, Instance, InstanceState, Seconds, Timestamp};
 use serde_json::Value;
 
 use super::{condition, time};
+use crate::kind::MainKind;
 
 /// What judging a Pod depends on besides itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
+    pub(super) kind: MainKind,
     pub(super) at: Timestamp,
     pub(super) patience: Seconds,
     pub(super) min_ready: Seconds,
@@ -22,19 +24,53 @@ pub(super) fn instance(pod: &Value, current: bool, view: &View) -> Option<Instan
         return None;
     }
     let created = time(&metadata["creationTimestamp"], view.at);
-    let mut instance = Instance::new(metadata["name"].as_str().unwrap_or_default(), created);
+    let mut instance = Instance::new(id(view.kind, pod), created);
     instance.current = current;
     instance.node = pod["spec"]["nodeName"].as_str().map(str::to_owned);
     instance.address = status["podIP"].as_str().map(str::to_owned);
     let restarts = statuses(status).filter_map(|container| container["restartCount"].as_u64()).sum::<u64>();
     instance.restarts = u32::try_from(restarts).unwrap_or(u32::MAX);
     (instance.state, instance.since) = state(pod, created, view);
+    instance.ordinal = ordinal(view.kind, pod);
+    if instance.state == InstanceState::Ended {
+        instance.exit = exit(status);
+    }
     let min_ready = view.min_ready.duration();
     instance.available = instance.state == InstanceState::Ready && view.at.since(instance.since) >= min_ready;
     Some(instance)
 }
 
-fn has_ended(status: &Value) -> bool {
+/// The instance's id: the Pod's name, and where another Pod can have that name later, the first digits of its uid. No
+/// name of ours has a dot.
+pub(crate) fn id(kind: MainKind, pod: &Value) -> String {
+    let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
+    match kind {
+        MainKind::StatefulSet => format!("{}.{}", text("name"), text("uid").get(..8).unwrap_or_default()),
+        _ => text("name").to_owned(),
+    }
+}
+
+fn ordinal(kind: MainKind, pod: &Value) -> Option<u32> {
+    let metadata = &pod["metadata"];
+    match kind {
+        MainKind::StatefulSet => metadata["name"].as_str()?.rsplit_once('-')?.1.parse().ok(),
+        MainKind::Job | MainKind::CronJob => {
+            metadata["annotations"]["batch.kubernetes.io/job-completion-index"].as_str()?.parse().ok()
+        }
+        MainKind::Deployment | MainKind::DaemonSet => None,
+    }
+}
+
+/// How the main container ended. There is one main container; sidecars are init containers.
+fn exit(status: &Value) -> Option<Exit> {
+    let end = &status["containerStatuses"][0]["state"]["terminated"];
+    let mut exit = Exit::new(i32::try_from(end["exitCode"].as_i64()?).ok()?);
+    exit.signal = end["signal"].as_i64().filter(|signal| *signal != 0).and_then(|signal| signal.try_into().ok());
+    exit.out_of_memory = end["reason"] == "OOMKilled";
+    Some(exit)
+}
+
+pub(crate) fn has_ended(status: &Value) -> bool {
     matches!(status["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 

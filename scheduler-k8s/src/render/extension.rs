@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Rendered;
+use crate::kind::MainKind;
 use crate::labels;
 
 /// The key of the entry.
@@ -14,15 +15,15 @@ const BACKEND: &str = "kubernetes";
 /// the neutral model has no word for.
 ///
 /// A patch may set or, with `null`, remove any field but those by which this library finds and guards its objects: name,
-/// namespace, selector, replicas, owner references, status, and labels and annotations that begin with `scheduler/`. Lists
+/// namespace, selector, replicas, service name, pause, owner references, status, and labels and annotations that begin with `scheduler/`. Lists
 /// are replaced whole.
 ///
 /// ```
 /// use scheduler_core::{BackendName, Container, Workload};
-/// use scheduler_k8s::KubernetesExtension;
+/// use scheduler_k8s::{KubernetesExtension, MainKind};
 ///
 /// let extension = KubernetesExtension::default()
-///     .deployment(serde_json::json!({"spec": {"template": {"spec": {"priorityClassName": "high"}}}}));
+///     .main(MainKind::Deployment, serde_json::json!({"spec": {"template": {"spec": {"priorityClassName": "high"}}}}));
 /// let web = Workload::service("shop", "web")
 ///     .container(Container::new("web", "shop/web:1"))
 ///     .extension(&BackendName::new("kubernetes")?, serde_json::to_value(extension)?);
@@ -35,17 +36,39 @@ pub struct KubernetesExtension {
     /// The patch of the Deployment.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub deployment: Map<String, Value>,
+    /// The patch of the StatefulSet.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub stateful_set: Map<String, Value>,
+    /// The patch of the DaemonSet.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub daemon_set: Map<String, Value>,
+    /// The patch of the Job.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub job: Map<String, Value>,
+    /// The patch of the CronJob.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub cron_job: Map<String, Value>,
     /// The patch of the Service.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub service: Map<String, Value>,
 }
 
 impl KubernetesExtension {
-    /// Sets the patch of the Deployment. Anything but an object is no patch and leaves it empty.
+    /// Sets the patch of a main object. Anything but an object is no patch and leaves it empty.
     #[must_use]
-    pub fn deployment(mut self, patch: Value) -> Self {
-        self.deployment = into_object(patch);
+    pub fn main(mut self, kind: MainKind, patch: Value) -> Self {
+        *self.of_kind(kind).1 = into_object(patch);
         self
+    }
+
+    fn of_kind(&mut self, kind: MainKind) -> (&'static str, &mut Map<String, Value>) {
+        match kind {
+            MainKind::Deployment => ("deployment", &mut self.deployment),
+            MainKind::StatefulSet => ("stateful_set", &mut self.stateful_set),
+            MainKind::DaemonSet => ("daemon_set", &mut self.daemon_set),
+            MainKind::Job => ("job", &mut self.job),
+            MainKind::CronJob => ("cron_job", &mut self.cron_job),
+        }
     }
 
     /// Sets the patch of the Service. Anything but an object is no patch and leaves it empty.
@@ -64,9 +87,18 @@ impl KubernetesExtension {
         })
     }
 
-    /// Patches the objects, and refuses a patch that touches what it may not.
-    pub(super) fn patch(self, rendered: &mut Rendered) -> Result<(), Error> {
-        patch("deployment", &mut rendered.deployment, self.deployment)?;
+    /// Patches the objects, and refuses a patch that touches what it may not, or what the workload has not.
+    pub(super) fn patch(mut self, rendered: &mut Rendered) -> Result<(), Error> {
+        let kind = rendered.kind;
+        for other in MainKind::ALL.into_iter().filter(|other| *other != kind) {
+            let (name, patch) = self.of_kind(other);
+            if !patch.is_empty() {
+                let problem = format!("this workload is a {} and no {}", kind.as_str(), other.as_str());
+                return Err(refuse(format!("extensions.{BACKEND}.{name}"), problem));
+            }
+        }
+        let (name, main) = self.of_kind(kind);
+        patch(name, &mut rendered.main, std::mem::take(main))?;
         match &mut rendered.service {
             Some(service) => patch("service", service, self.service),
             None if self.service.is_empty() => Ok(()),
@@ -130,6 +162,8 @@ fn touched(patch: &Value) -> Option<String> {
         &["metadata", "finalizers"],
         &["spec", "selector"],
         &["spec", "replicas"],
+        &["spec", "serviceName"],
+        &["spec", "paused"],
     ];
     for path in KEPT {
         // A scalar or null in place of an object on the way removes all that is below it.
@@ -145,7 +179,7 @@ fn touched(patch: &Value) -> Option<String> {
             return Some(path.join("."));
         }
     }
-    for path in ["/metadata", "/spec/template/metadata"] {
+    for path in PLACES {
         for texts in ["labels", "annotations"] {
             let dotted = format!("{}.{texts}", path.trim_start_matches('/').replace('/', "."));
             match patch.pointer(&format!("{path}/{texts}")) {
@@ -160,11 +194,26 @@ fn touched(patch: &Value) -> Option<String> {
         }
     }
     // An object on the way to them that is no object any more.
-    ["/spec", "/spec/template", "/spec/template/metadata"]
-        .into_iter()
+    WAYS.iter()
         .find(|path| patch.pointer(path).is_some_and(|value| !value.is_object()))
         .map(|path| path.trim_start_matches('/').replace('/', "."))
 }
+
+/// Where our labels and annotations are.
+const PLACES: &[&str] =
+    &["/metadata", "/spec/template/metadata", "/spec/jobTemplate/metadata", "/spec/jobTemplate/spec/template/metadata"];
+
+/// The objects on the way there.
+const WAYS: &[&str] = &[
+    "/spec",
+    "/spec/template",
+    "/spec/template/metadata",
+    "/spec/jobTemplate",
+    "/spec/jobTemplate/metadata",
+    "/spec/jobTemplate/spec",
+    "/spec/jobTemplate/spec/template",
+    "/spec/jobTemplate/spec/template/metadata",
+];
 
 fn path_of_null(value: &Value) -> Option<String> {
     match value {

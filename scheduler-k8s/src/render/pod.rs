@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use scheduler_core::{
-    Check, CheckedContainer, CheckedWorkload, Container, EnvValue, EnvVar, Error, NodeMatch, Probe, Protocol, Role,
-    RuntimeField, VolumeSource,
+    Check, CheckedContainer, CheckedWorkload, Container, EnvValue, EnvVar, Error, Kind, NodeMatch, Probe, Protocol,
+    Role, RuntimeField, Target, VolumeSource,
 };
 use serde_json::{Map, Value, json};
 
@@ -35,6 +35,9 @@ pub(super) fn spec(workload: &CheckedWorkload, selector: &BTreeMap<String, Strin
     if !init.is_empty() {
         spec["initContainers"] = init.into();
     }
+    if workload.kind.job().is_some() {
+        spec["restartPolicy"] = "Never".into();
+    }
     match &workload.identity {
         Some(identity) => spec["serviceAccountName"] = identity.as_str().into(),
         None => spec["automountServiceAccountToken"] = false.into(),
@@ -42,12 +45,13 @@ pub(super) fn spec(workload: &CheckedWorkload, selector: &BTreeMap<String, Strin
     if !workload.pull_secrets.is_empty() {
         spec["imagePullSecrets"] = workload.pull_secrets.iter().map(|name| json!({"name": name})).collect();
     }
-    if !workload.volumes.is_empty() {
-        let mut volumes = Vec::new();
-        for volume in &workload.volumes {
-            let (kind, source) = volume_source(workload, &volume.source)?;
-            volumes.push(json!({"name": volume.name, kind: source}));
-        }
+    let mut volumes = Vec::new();
+    // A StatefulSet adds those that are made for each instance itself.
+    for volume in workload.volumes.iter().filter(|volume| !matches!(volume.source, VolumeSource::PerInstance(_))) {
+        let (kind, source) = volume_source(workload, &volume.source)?;
+        volumes.push(json!({"name": volume.name, kind: source}));
+    }
+    if !volumes.is_empty() {
         spec["volumes"] = volumes.into();
     }
     placement(workload, selector, &mut spec)?;
@@ -98,11 +102,15 @@ fn env(workload: &CheckedWorkload, var: &EnvVar) -> Result<Value, Error> {
     let from = match &var.value {
         EnvValue::Text(text) => return Ok(json!({"name": var.name, "value": escape(text)})),
         EnvValue::Config(entry) => {
-            let secret = config_secret(workload, &entry.name, &entry.version);
+            let secret = config_secret(workload.target(), &entry.name, &entry.version);
             json!({"secretKeyRef": {"name": secret, "key": entry.key}})
         }
         EnvValue::Field(field) => {
             let path = match field {
+                RuntimeField::Ordinal if matches!(workload.kind, Kind::Service(_)) => {
+                    "metadata.labels['apps.kubernetes.io/pod-index']"
+                }
+                RuntimeField::Ordinal => "metadata.annotations['batch.kubernetes.io/job-completion-index']",
                 RuntimeField::InstanceName => "metadata.name",
                 RuntimeField::InstanceAddress => "status.podIP",
                 RuntimeField::NodeName => "spec.nodeName",
@@ -116,8 +124,9 @@ fn env(workload: &CheckedWorkload, var: &EnvVar) -> Result<Value, Error> {
     Ok(json!({"name": var.name, "valueFrom": from}))
 }
 
-fn config_secret(workload: &CheckedWorkload, name: &str, version: &str) -> String {
-    format!("{}.{name}.{version}", workload.target().name)
+/// The name of the Secret that holds a version of a configuration.
+pub(crate) fn config_secret(target: &Target, name: &str, version: &str) -> String {
+    format!("{}.{name}.{version}", target.name)
 }
 
 pub(super) fn protocol(protocol: Protocol) -> Result<&'static str, Error> {
@@ -188,7 +197,7 @@ fn volume_source(workload: &CheckedWorkload, source: &VolumeSource) -> Result<(&
         VolumeSource::Host(path) => ("hostPath", json!({"path": path})),
         VolumeSource::Claim(claim) => ("persistentVolumeClaim", json!({"claimName": claim})),
         VolumeSource::Config(config) => {
-            ("secret", json!({"secretName": config_secret(workload, &config.name, &config.version)}))
+            ("secret", json!({"secretName": config_secret(workload.target(), &config.name, &config.version)}))
         }
         _ => return Err(unknown("this source of a volume")),
     })

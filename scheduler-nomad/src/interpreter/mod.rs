@@ -1,26 +1,37 @@
 //! One operation after the other: read, decide, write, observe.
 
+mod capabilities;
+mod config;
 mod delete;
+mod fields;
+mod history;
 mod launch;
+mod live;
+mod logs;
+mod namespace;
 mod read;
+mod rollout;
+mod route;
+mod run;
 mod watch;
 
 use async_trait::async_trait;
 use futures_util::stream::{BoxStream, StreamExt as _};
 use scheduler_core::{
-    BackendName, Capabilities, CheckedWorkload, Conflict, Delete, Deleted, Error, ErrorKind, Feature, Found, Guard,
-    Launch, Launched, List, Listed, OpName, OwnerId, Ping, Pong, Result, Scheduler, Status, Support, Target, Watch,
-    WatchItem, within,
+    BackendName, Capabilities, CheckedWorkload, ConfigStored, Delete, DeleteNamespace, Deleted, Endpoints,
+    EnsureNamespace, Error, Expose, Exposed, Found, History, InstanceAnswer, Launch, Launched, List, Listed, LogItem,
+    Logs, MarkHealthy, MarkedHealthy, NamespaceDeleted, NamespaceEnsured, OnInstance, OpName, OwnerId, Ping, Plan,
+    Planned, Pong, PutConfig, ReadyEndpoints, Result, Revisions, Rollout, Run, RunStarted, Scale, Scaled, Scheduler,
+    Status, Steered, Target, Unexpose, Unexposed, Watch, WatchItem, within,
 };
 use scheduler_nomad_client::model::Job;
 use scheduler_nomad_client::{Client, ConnectOptions, Query};
 
-use crate::error::translate;
-use crate::render::{Driver, RenderContext, Rendered, render};
-use crate::{meta, observe};
+use capabilities::capabilities;
 
-/// From here on the check index and the registration are one step (hashicorp/nomad#27832).
-const ATOMIC_SINCE: (u32, u32, u32) = (2, 0, 1);
+use crate::error::translate;
+use crate::meta;
+use crate::render::{Driver, RenderContext, Rendered, render};
 
 /// Schedules on Nomad, from version 1.8 on.
 ///
@@ -35,27 +46,55 @@ const ATOMIC_SINCE: (u32, u32, u32) = (2, 0, 1);
 /// | `launch`, nothing differs | 2 reads (job, source) |
 /// | `launch`, something differs | 2 reads, 1 plan, 1 registration |
 /// | `launch` onto a stopped job | 1 read of its allocations more |
-/// | `delete`, first step | 2 reads (job, source), 1 registration, 2 lists (allocations, evaluations), and 1 purge if nothing runs |
-/// | `delete`, further steps | 1 read, 2 lists, and 1 purge in the last one |
+/// | `launch` of what refers to configurations | 1 read of the variable more |
+/// | `plan` | as `launch`, with a plan instead of the registration |
+/// | `delete`, first step | 2 reads (job, source), 1 registration, 2 lists (allocations, evaluations), and the last step if nothing runs |
+/// | `delete`, further steps | 1 read, 3 lists |
+/// | `delete`, last step | besides: 1 list of services (with ports), 1 read of the variable, 1 purge, and 1 deletion for each that is left |
+/// | `delete` of a periodic workload | besides: 2 lists of runs at each step and in the end, and for each run 1 list, 1 stop, 1 read, 1 purge |
 /// | `status` | 2 reads (job, source), 3 lists (allocations, deployments, evaluations) of this job |
+/// | `status` of a periodic workload | besides: 1 list of its runs, and 1 of allocations for each that goes on; with instances for each of the newest 20 |
 /// | `list` | 1 list of jobs, and what a `status` takes for each of ours |
 /// | `watch` | as `list` at the start, after each gap and once a minute; what a `status` takes for each change |
+/// | `scale` | 1 read, 1 scale; 1 read and 1 registration more while a deployment goes on |
+/// | `rollout`, restart | 2 reads (job, source), 1 registration |
+/// | `rollout`, else | 1 read, 1 list of deployments, 1 write; to promote 1 list of allocations more |
+/// | `instance` | 2 reads (job, allocation), 1 write |
+/// | `run`, one-off | 1 registration; 1 read more if it is there |
+/// | `run`, now | 2 reads (job, source), 1 registration; 1 read more if it is there |
+/// | `run` with configurations | 1 or 2 reads, 1 write more |
+/// | `history` | 1 list of versions, 1 read of the source of each |
+/// | `mark_healthy` | 1 read, what a `history` takes, 1 write; 1 deletion for each mark beyond ten |
+/// | `put_config` | 2 reads (job, variable), 1 write; 1 read of the namespace if there is no job; what a `history` takes if something is given up |
+/// | `expose` | 2 reads (job, source), 1 list of jobs, 1 registration if something differs |
+/// | `unexpose` | 1 read, and if there is a route 1 read and 1 registration |
+/// | `endpoints` | what a `status` takes, 1 list of services |
+/// | `ensure_namespace` | 1 read, 1 write if it is absent |
+/// | `delete_namespace` | 1 read, 1 list of jobs, for each stopped one 1 list and 1 purge, 1 deletion, 1 read |
+/// | `logs` | what a `status` takes, and 2 for each container, for its two outputs |
+/// | `logs`, followed | besides: a `watch`, a `status` at each change and every five seconds, and 2 connections for each container |
 /// | `ping` | 1 read |
 ///
 /// When a check index does not hold, the job is read once more to say why. When a job moves between the requests of one
-/// `status`, they are sent again, at most three times in all. Nothing else is repeated.
+/// `status`, they are sent again, at most three times in all. The compare-and-set of `put_config` is tried five times. Nothing
+/// else is repeated.
 ///
 /// # How it writes
 ///
 /// A registration replaces the job as a whole, under the check index that was read (`EnforceIndex`). So what somebody else
 /// added to the job stays for as long as launches have nothing to change, and goes with the first one that has: each entry
 /// is a warning. The count is copied from the live job under
-/// [`Replicas::Keep`](scheduler_core::Replicas::Keep). Servers before 2.0.1 check the index and write in two steps:
-/// [`Feature::CompareAndSet`] is a "no" there.
+/// [`Replicas::Keep`](scheduler_core::Replicas::Keep), and what other operations wrote into it in any case: the mark of a restart
+/// (in the `Meta` of the main task) and routes (tags of services). Servers before 2.0.1 check the index and write in two steps:
+/// [`Feature::CompareAndSet`](scheduler_core::Feature::CompareAndSet) is a "no" there.
 ///
 /// A server keeps the source only with a version that it makes, and makes none for an unchanged job. So the job's
 /// description (`UI.Description`, from 1.8 on) tells the revision and the check index: it changes with every launch that
 /// writes, and replaces no instance.
+///
+/// A job ([`Kind::Job`](scheduler_core::Kind::Job)) that has ended runs again whenever its version changes. So a launch repairs one
+/// only where the plan places and replaces nothing, and is refused as
+/// [`MustReplace`](scheduler_core::ErrorKind::MustReplace) otherwise.
 ///
 /// # How it deletes
 ///
@@ -63,6 +102,26 @@ const ATOMIC_SINCE: (u32, u32, u32) = (2, 0, 1);
 /// for us: it has no status, is in no list, and a launch registers over it and says `Created`. The server keeps it until the
 /// next `delete` purges it, which is done only when nothing of it runs or is to be placed. A purge knows no check index: of
 /// two control planes with one owner id, one that purges may take what the other one launches in that moment.
+///
+/// The runs of a periodic job are jobs of their own, which the server leaves behind; they are stopped and purged with it. So are
+/// the variable with its configurations, for which the token needs the right to read and write `nomad/jobs/*`, and what the
+/// registry of services forgot.
+///
+/// # What differs
+///
+/// * **Rollouts.** Only a deployment that goes on can be paused or aborted. Canaries that became healthy in a pause are promoted
+///   with the resumption, where the update has no other way to keep all instances.
+/// * **Scaling and restarting** make versions of the job. They count among the six that a server keeps (`job_tracked_versions`),
+///   so that the `history` has fewer revisions then, and they move
+///   [`changed`](scheduler_core::Observation::changed). A mark is a tag of a version, `healthy-<revision>`, and keeps it; the
+///   ten newest marks stay.
+/// * **Configurations** of a workload are items of one variable, 64 KiB in all. A volume has the files that its configuration had
+///   when it was launched: one that is stored later needs another launch. A run gets a copy of the variable.
+/// * **Routes** are tags for Traefik (version 3, its provider for Nomad) on the service of the port. Whether another workload has
+///   one is asked before, not enforced: two that take one route at the same moment both get it.
+/// * **Endpoints** are addresses and ports of nodes.
+/// * **Logs** have no times, and the output of all runs of a task is one. What a node removed is a gap.
+/// * **A namespace** that is made by two at once belongs to the one who wrote last.
 #[derive(Clone, Debug)]
 pub struct NomadScheduler {
     client: Client,
@@ -75,7 +134,7 @@ impl NomadScheduler {
     /// Connects, and asks the agent for its version. Cost: one request.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) when the connection cannot be set up as described; otherwise what
+    /// [`InvalidArgument`](scheduler_core::ErrorKind::InvalidArgument) when the connection cannot be set up as described; otherwise what
     /// the request met.
     pub async fn connect(options: ConnectOptions, owner: OwnerId) -> Result<Self> {
         let client = Client::connect(options)
@@ -123,91 +182,13 @@ impl NomadScheduler {
         self.client.query(query).await.map(|answer| answer.value).map_err(|error| translate(&error))
     }
 
-    /// What a launch and a delete decide by.
-    async fn read(&self, target: &Target) -> Result<Live> {
-        let (namespace, id) = (target.namespace.as_str(), target.name.as_str());
-        let Some(job) = self.query(&Query::job(namespace, id)).await? else { return Ok(Live::Absent) };
-        if !job.stop {
-            return Ok(Live::Present(Box::new(job)));
-        }
-        let allocations = self.query(&Query::job_allocations(namespace, id)).await?;
-        let gone = observe::is_gone(&job, &allocations);
-        Ok(if gone { Live::Gone(Box::new(job)) } else { Live::Deleting(Box::new(job)) })
-    }
-
     fn is_ours(&self, job: &Job) -> bool {
         meta::owner_of(&job.meta).as_ref() == Some(&self.owner)
     }
 
-    fn render(&self, workload: &CheckedWorkload, replicas: u32) -> Result<Rendered> {
-        render(workload, &self.owner, &RenderContext::new(replicas).driver(self.driver.clone()))
+    fn render(&self, workload: &CheckedWorkload, context: &RenderContext) -> Result<Rendered> {
+        render(workload, &self.owner, &context.clone().driver(self.driver.clone()))
     }
-}
-
-fn capabilities(version: Option<(u32, u32, u32)>) -> Capabilities {
-    let no = |reason: &str| Support::No(reason.to_owned());
-    let mut all = Capabilities::all(BackendName::nomad())
-        .with(Feature::StartupProbes, no("Nomad has no check that the others wait for"))
-        .with(Feature::ExecProbes, no("Nomad's own services are checked by HTTP and TCP only"))
-        .with(Feature::GrpcProbes, no("Nomad's own services are checked by HTTP and TCP only"))
-        .with(Feature::ConfigReferences, no("this version of the Nomad backend has no configurations"))
-        .with(Feature::EmptyVolumes, no("each driver has its own; use the folder NOMAD_ALLOC_DIR, or the extension"))
-        .with(Feature::HostVolumes, no("Nomad knows folders of a node by names, not by paths; use a claim"))
-        .with(Feature::Recreate, no("Nomad starts a new allocation when the old one is told to end, not when it has"))
-        .with(Feature::Identity, no("Nomad binds rights to the names of jobs, not to accounts"))
-        .with(Feature::PullSecrets, no("Nomad has none; configure the driver on the nodes, or use the extension"));
-    if version.is_none_or(|version| version < ATOMIC_SINCE) {
-        let (major, minor, patch) = ATOMIC_SINCE;
-        let which = match version {
-            Some((major, minor, patch)) => format!("the server has {major}.{minor}.{patch}"),
-            None => "the server's version is unknown".to_owned(),
-        };
-        let reason = format!("the check index is atomic from Nomad {major}.{minor}.{patch} on; {which}");
-        all = all.with(Feature::CompareAndSet, Support::No(reason));
-    }
-    all
-}
-
-/// The job of a workload as it was read.
-enum Live {
-    /// There is none.
-    Absent,
-    /// It was stopped and has ended. For everybody but the server it is not there.
-    Gone(Box<Job>),
-    /// It was stopped, and something of it still runs.
-    Deleting(Box<Job>),
-    /// It is there.
-    Present(Box<Job>),
-}
-
-/// What a guard says of the job as it was read; `Ok` if the operation may go on.
-fn check_guard(guard: &Guard, live: &Live, owner: &OwnerId) -> Result<()> {
-    let (job, deleting) = match live {
-        Live::Absent | Live::Gone(_) => {
-            return match guard {
-                Guard::IfVersion(_) => Err(Error::new(ErrorKind::Conflict(Conflict::Absent), "there is no such job")),
-                _ => Ok(()),
-            };
-        }
-        Live::Deleting(job) => (job, true),
-        Live::Present(job) => (job, false),
-    };
-    let found = meta::owner_of(&job.meta);
-    match guard {
-        Guard::IfAbsent => Err(Error::new(ErrorKind::AlreadyExists { owner: found }, "a job of this name")),
-        Guard::Adopt => Ok(()),
-        _ if found.as_ref() != Some(owner) => {
-            Err(Error::new(ErrorKind::Conflict(Conflict::Owner { owner: found }), "a job of this name"))
-        }
-        Guard::IfVersion(version) if !deleting && *version != observe::version(job) => {
-            Err(moved(job, "the job is not at that version"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn moved(job: &Job, message: &str) -> Error {
-    Error::new(ErrorKind::Conflict(Conflict::Moved { now: Some(observe::version(job)) }), message)
 }
 
 #[async_trait]
@@ -221,6 +202,11 @@ impl Scheduler for NomadScheduler {
         done.map_err(|error| about(error, OpName::Launch, Some(op.workload.target())))
     }
 
+    async fn plan(&self, op: Plan) -> Result<Planned> {
+        let done = within(&op.call, launch::plan(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Plan, Some(op.workload.target())))
+    }
+
     async fn delete(&self, op: Delete) -> Result<Deleted> {
         let done = within(&op.call, delete::delete(self, &op)).await;
         done.map_err(|error| about(error, OpName::Delete, Some(&op.target)))
@@ -232,8 +218,74 @@ impl Scheduler for NomadScheduler {
     }
 
     async fn list(&self, op: List) -> Result<Listed> {
-        let done = within(&op.call, read::list(self, &op.filter)).await;
+        let done = within(&op.call, read::list(self, &op)).await;
         done.map_err(|error| about(error, OpName::List, None))
+    }
+
+    async fn scale(&self, op: Scale) -> Result<Scaled> {
+        let done = within(&op.call, rollout::scale(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Scale, Some(&op.target)))
+    }
+
+    async fn rollout(&self, op: Rollout) -> Result<Steered> {
+        let done = within(&op.call, rollout::rollout(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Rollout, Some(&op.target)))
+    }
+
+    async fn instance(&self, op: OnInstance) -> Result<InstanceAnswer> {
+        let done = within(&op.call, rollout::instance(self, &op)).await;
+        done.map_err(|error| about(error, OpName::OnInstance, Some(&op.target)))
+    }
+
+    async fn run(&self, op: Run) -> Result<RunStarted> {
+        let done = within(&op.call, run::run(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Run, Some(op.base())))
+    }
+
+    async fn history(&self, op: History) -> Result<Revisions> {
+        let done = within(&op.call, history::history(self, &op)).await;
+        done.map_err(|error| about(error, OpName::History, Some(&op.target)))
+    }
+
+    async fn mark_healthy(&self, op: MarkHealthy) -> Result<MarkedHealthy> {
+        let done = within(&op.call, history::mark_healthy(self, &op)).await;
+        done.map_err(|error| about(error, OpName::MarkHealthy, Some(&op.target)))
+    }
+
+    async fn put_config(&self, op: PutConfig) -> Result<ConfigStored> {
+        let done = within(&op.call, config::put_config(self, &op)).await;
+        done.map_err(|error| about(error, OpName::PutConfig, Some(&op.target)))
+    }
+
+    async fn expose(&self, op: Expose) -> Result<Exposed> {
+        let done = within(&op.call, route::expose(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Expose, Some(&op.target)))
+    }
+
+    async fn unexpose(&self, op: Unexpose) -> Result<Unexposed> {
+        let done = within(&op.call, route::unexpose(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Unexpose, Some(&op.target)))
+    }
+
+    async fn endpoints(&self, op: Endpoints) -> Result<ReadyEndpoints> {
+        let done = within(&op.call, route::endpoints(self, &op)).await;
+        done.map_err(|error| about(error, OpName::Endpoints, Some(&op.target)))
+    }
+
+    async fn ensure_namespace(&self, op: EnsureNamespace) -> Result<NamespaceEnsured> {
+        let done = within(&op.call, namespace::ensure(self, &op)).await;
+        done.map_err(|error| about(error, OpName::EnsureNamespace, None))
+    }
+
+    async fn delete_namespace(&self, op: DeleteNamespace) -> Result<NamespaceDeleted> {
+        let done = within(&op.call, namespace::delete(self, &op)).await;
+        done.map_err(|error| about(error, OpName::DeleteNamespace, None))
+    }
+
+    fn logs(&self, op: Logs) -> BoxStream<'static, Result<LogItem>> {
+        let target = op.target.clone();
+        let items = logs::logs(self.clone(), op);
+        items.map(move |item| item.map_err(|error| about(error, OpName::Logs, Some(&target)))).boxed()
     }
 
     fn watch(&self, op: Watch) -> BoxStream<'static, Result<WatchItem>> {

@@ -4,28 +4,34 @@ use std::time::UNIX_EPOCH;
 
 use futures_util::future::try_join4;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use scheduler_core::{Detail, Filter, Found, Listed, Observation, Result, Status, Target, Timestamp};
-use scheduler_nomad_client::model::{Allocation, Deployment, Evaluation, Job, Submission};
+use scheduler_core::{Detail, Filter, Found, List, Listed, Observation, Result, Status, Target, Timestamp};
+use scheduler_nomad_client::model::{Allocation, Deployment, Evaluation, Job, JobStatus, Submission};
 use scheduler_nomad_client::{ListOptions, Meta, Query};
 
 use super::NomadScheduler;
 use crate::error::translate;
 use crate::meta::OWNER;
-use crate::observe::{self, NativeObjects};
+use crate::observe::{self, NativeObjects, PeriodicRun};
 use crate::render::Driver;
 
 /// How often the requests of one look are sent if the job moves between them.
 const ATTEMPTS: u32 = 3;
+/// Of how many runs of a schedule, the newest, a status with instances shows also those that have ended, each for one request.
+const ENDED_RUNS: usize = 20;
 /// How many workloads are looked at side by side. A server has 100 connections for one address, long polls included.
-const SIDE_BY_SIDE: usize = 4;
+pub(super) const SIDE_BY_SIDE: usize = 4;
 
 pub(super) async fn status(scheduler: &NomadScheduler, op: &Status) -> Result<Found> {
-    let look = look(scheduler, &op.target).await?;
+    let mut look = look(scheduler, &op.target).await?;
+    if let (Some(look), true) = (&mut look, op.detail >= Detail::Instances) {
+        look.read_ended_runs(scheduler).await?;
+    }
     let seen = look.and_then(|look| look.observe(look.at));
     Ok(Found(seen.map(|seen| Box::new(seen.trimmed(op.detail)))))
 }
 
-pub(super) async fn list(scheduler: &NomadScheduler, filter: &Filter) -> Result<Listed> {
+pub(super) async fn list(scheduler: &NomadScheduler, op: &List) -> Result<Listed> {
+    let filter = &op.filter;
     let looks = look_at_all(scheduler, filter).await?;
     let observed = looks.iter().filter_map(|look| look.observe(look.at)).map(|seen| seen.trimmed(Detail::Counts));
     let accepted = observed.filter(|seen| filter.accepts(&seen.target, &seen.marks, &seen.labels));
@@ -41,6 +47,7 @@ pub(super) struct Look {
     allocations: Vec<Allocation>,
     deployments: Vec<Deployment>,
     evaluations: Vec<Evaluation>,
+    runs: Vec<PeriodicRun>,
 }
 
 impl Look {
@@ -54,11 +61,36 @@ impl Look {
         observe::target_of(&self.job)
     }
 
+    /// The job as it was read.
+    pub(super) fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Its allocations, and those of its runs.
+    pub(super) fn allocations(&self) -> impl Iterator<Item = &Allocation> {
+        self.allocations.iter().chain(self.runs.iter().flat_map(|run| &run.allocations))
+    }
+
     fn objects(&self) -> NativeObjects<'_> {
         NativeObjects::new(&self.job)
             .source(self.source.as_ref(), self.driver.clone())
             .allocations(&self.allocations)
             .rollout(&self.deployments, &self.evaluations)
+            .runs(&self.runs)
+    }
+
+    /// The allocations of the runs of a schedule that have ended, of the newest ones.
+    pub(super) async fn read_ended_runs(&mut self, scheduler: &NomadScheduler) -> Result<()> {
+        let newest = self.runs.len().saturating_sub(ENDED_RUNS);
+        let reads =
+            stream::iter(std::mem::take(&mut self.runs).into_iter().enumerate().map(|(at, mut run)| async move {
+                if at >= newest && run.job.status == JobStatus::Dead {
+                    run.allocations = scheduler.query(&Query::job_allocations(&run.job.namespace, &run.job.id)).await?;
+                }
+                Ok::<_, scheduler_core::Error>(run)
+            }));
+        self.runs = reads.buffered(SIDE_BY_SIDE).try_collect().await?;
+        Ok(())
     }
 
     /// Whether something is of a later version than the job: it moved after it was read.
@@ -85,6 +117,7 @@ pub(super) async fn look(scheduler: &NomadScheduler, target: &Target) -> Result<
         )
         .await
         .map_err(|error| translate(&error))?;
+        let runs = if job.periodic.is_some() { runs_of(scheduler, &job).await? } else { Vec::new() };
         let mut look = Look {
             at: Timestamp::from_millis(0),
             driver: scheduler.driver.clone(),
@@ -93,6 +126,7 @@ pub(super) async fn look(scheduler: &NomadScheduler, target: &Target) -> Result<
             allocations: allocations.value,
             deployments: deployments.value,
             evaluations: evaluations.value,
+            runs,
         };
         if attempt < ATTEMPTS && look.is_torn() {
             attempt += 1;
@@ -103,6 +137,20 @@ pub(super) async fn look(scheduler: &NomadScheduler, target: &Target) -> Result<
         look.at = server_time(&allocations.meta).map_or(newest, |at| at.max(newest));
         return Ok(Some(look));
     }
+}
+
+/// The runs that the schedule of a job made, the oldest first, with the allocations of those that have not ended.
+async fn runs_of(scheduler: &NomadScheduler, job: &Job) -> Result<Vec<PeriodicRun>> {
+    let children = ListOptions::new().children_of(job.id.as_str());
+    let children = scheduler.client.list_jobs(&job.namespace, &children).await.map_err(|error| translate(&error))?;
+    let runs = stream::iter(children.value.into_iter().map(|child| async move {
+        let allocations = match child.status {
+            JobStatus::Dead => Vec::new(),
+            _ => scheduler.query(&Query::job_allocations(&child.namespace, &child.id)).await?,
+        };
+        Ok(PeriodicRun::new(child, allocations))
+    }));
+    runs.buffered(SIDE_BY_SIDE).try_collect().await
 }
 
 /// Looks at all of our jobs that pass the filter as far as the server can tell. Marks and labels are compared afterwards.

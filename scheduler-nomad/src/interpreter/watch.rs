@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use scheduler_core::{Detail, Error, Filter, Observation, Result, Retry, Target, WatchItem};
-use scheduler_nomad_client::{self as client, Event, EventOptions, StreamItem, Topic};
+use scheduler_nomad_client::{self as client, Event, EventOptions, ListOptions, Query, StreamItem, Topic};
 use tokio::time::{Instant, timeout_at};
 
 use super::NomadScheduler;
@@ -26,7 +26,7 @@ const RELIST: Duration = Duration::from_secs(60);
 /// Follows the event stream, and tells what that means for workloads.
 ///
 /// The stream opens itself again. Each time it does, whatever was missed is found by comparing, and everything is shown
-/// anew after a `Resync`.
+/// anew after a `Resync`. Where there is no stream, the lists of jobs and deployments tell when to look.
 pub(super) fn watch(scheduler: NomadScheduler, filter: Filter) -> BoxStream<'static, Result<WatchItem>> {
     // The first poll starts the clock; a stream may be made outside of a runtime.
     let start = async move {
@@ -36,9 +36,21 @@ pub(super) fn watch(scheduler: NomadScheduler, filter: Filter) -> BoxStream<'sta
     stream::once(start).flatten().boxed()
 }
 
+/// What tells that there is something to look at.
+enum Sign {
+    /// From now on nothing is missed.
+    Opened,
+    /// It is about one job.
+    Event(Box<Event>),
+    /// It is about any.
+    Changed,
+}
+
 struct Watcher {
     scheduler: NomadScheduler,
-    events: BoxStream<'static, Result<StreamItem, client::Error>>,
+    signs: BoxStream<'static, Result<Sign, client::Error>>,
+    /// Whether the server has no event stream for us.
+    without_events: bool,
     picture: Picture,
     out: VecDeque<Result<WatchItem>>,
     /// What is to be looked at, and when.
@@ -56,7 +68,8 @@ impl Watcher {
     fn new(scheduler: NomadScheduler, filter: Filter) -> Self {
         let now = Instant::now();
         Self {
-            events: open(&scheduler, &filter),
+            signs: events(&scheduler, &filter),
+            without_events: false,
             picture: Picture::new(filter),
             scheduler,
             out: VecDeque::new(),
@@ -79,15 +92,24 @@ impl Watcher {
             }
             let looks = (!self.due.is_empty()).then_some(self.look_at);
             let until = [looks, self.list_at].into_iter().flatten().fold(self.judge_at, Instant::min);
-            match timeout_at(until, self.events.next()).await {
-                Ok(Some(Ok(StreamItem::Opened))) => (self.list_at, self.gap) = (Some(Instant::now()), true),
-                Ok(Some(Ok(StreamItem::Event(event)))) => self.take(&event),
-                Ok(Some(Ok(_))) => {}
+            match timeout_at(until, self.signs.next()).await {
+                Ok(Some(Ok(Sign::Opened))) => (self.list_at, self.gap) = (Some(Instant::now()), true),
+                Ok(Some(Ok(Sign::Event(event)))) => self.take(&event),
+                // Not oftener than that: everything is looked at.
+                Ok(Some(Ok(Sign::Changed))) => {
+                    let soon = Instant::now() + PAUSE;
+                    self.list_at = Some(self.list_at.map_or(soon, |at| at.min(soon)));
+                }
+                Ok(Some(Err(error))) if !self.without_events && is_refused(&error) => {
+                    self.without_events = true;
+                    self.signs = lists(&self.scheduler, &self.picture.filter);
+                }
                 Ok(Some(Err(error))) => self.fail(translate(&error)),
                 // It ends after an error that does not pass by itself; whether that ends us was decided then.
                 Ok(None) => {
                     tokio::time::sleep(PAUSE).await;
-                    self.events = open(&self.scheduler, &self.picture.filter);
+                    let again = if self.without_events { lists } else { events };
+                    self.signs = again(&self.scheduler, &self.picture.filter);
                 }
                 Err(_) => self.act().await,
             }
@@ -102,7 +124,9 @@ impl Watcher {
     /// Notes what an event is about.
     fn take(&mut self, event: &Event) {
         let id = if event.topic == Topic::Job { Some(&event.key) } else { event.filter_keys.first() };
-        let Some(target) = id.and_then(|id| Target::new(event.namespace.as_str(), id.as_str()).ok()) else { return };
+        // A run of a schedule is part of its workload.
+        let own = id.map(|id| id.split_once("/periodic-").map_or(id.as_str(), |(parent, _)| parent));
+        let Some(target) = own.and_then(|id| Target::new(event.namespace.as_str(), id).ok()) else { return };
         let ours = event.topic == Topic::Job
             && event.payload["Job"]["Meta"][OWNER].as_str() == Some(self.scheduler.owner.as_str());
         if !ours && !self.picture.looks.contains_key(&target) {
@@ -148,16 +172,46 @@ impl Watcher {
     }
 }
 
-fn open(scheduler: &NomadScheduler, filter: &Filter) -> BoxStream<'static, Result<StreamItem, client::Error>> {
-    let namespace = filter.namespace.as_ref().map_or("*", |namespace| namespace.as_str());
-    let mut options = EventOptions::new(namespace);
+/// Whether an error of the event stream says that there is none. What is plainly forbidden is no such thing: then other reads
+/// are as well.
+fn is_refused(error: &client::Error) -> bool {
+    use client::ErrorKind as Kind;
+    let no_stream = matches!(error.kind(), Kind::StreamRefused | Kind::Unsupported | Kind::MalformedAnswer);
+    no_stream || matches!(error.kind(), Kind::NotFound(_) | Kind::Unexpected)
+}
+
+/// The event stream.
+fn events(scheduler: &NomadScheduler, filter: &Filter) -> BoxStream<'static, Result<Sign, client::Error>> {
+    let mut options = EventOptions::new(namespace_of(filter));
     for topic in [Topic::Job, Topic::Allocation, Topic::Deployment, Topic::Evaluation] {
         options = match &filter.name {
             Some(name) => options.topic_of(topic, name.as_str()),
             None => options.topic(topic),
         };
     }
-    scheduler.client.events(options)
+    let signs = scheduler.client.events(options).filter_map(|item| {
+        std::future::ready(match item {
+            Ok(StreamItem::Opened) => Some(Ok(Sign::Opened)),
+            Ok(StreamItem::Event(event)) => Some(Ok(Sign::Event(Box::new(event)))),
+            Ok(_) => None,
+            Err(error) => Some(Err(error)),
+        })
+    });
+    signs.boxed()
+}
+
+/// The lists that change with what a workload is about.
+fn lists(scheduler: &NomadScheduler, filter: &Filter) -> BoxStream<'static, Result<Sign, client::Error>> {
+    let (client, namespace) = (&scheduler.client, namespace_of(filter));
+    let options = ListOptions::new().filter(format!("Meta[\"{OWNER}\"] == \"{}\"", scheduler.owner));
+    let jobs = client.follow(Query::jobs(namespace, &options)).map(|answer| answer.map(drop));
+    let deployments = client.follow(Query::deployments(namespace)).map(|answer| answer.map(drop));
+    let changes = stream::select(jobs, deployments).map(|change| change.map(|()| Sign::Changed));
+    stream::iter([Ok(Sign::Opened)]).chain(changes).boxed()
+}
+
+fn namespace_of(filter: &Filter) -> &str {
+    filter.namespace.as_ref().map_or("*", |namespace| namespace.as_str())
 }
 
 /// What was seen last, and what was told of it.

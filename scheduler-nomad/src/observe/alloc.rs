@@ -17,12 +17,14 @@ pub(super) struct View {
     pub(super) is_rolled_out: bool,
     /// Whether that rollout failed. Canaries are told to end then, and what was wrong with them is why it did.
     pub(super) has_failed: bool,
+    /// Whether instances are to end: then those that have are part of what there is to see.
+    pub(super) runs_to_its_end: bool,
 }
 
 /// `None` for one that has ended, unless it failed and nothing has replaced it yet, or its rollout failed with it.
 pub(super) fn instance(alloc: &Allocation, current: bool, view: &View) -> Option<Instance> {
     let telling = awaits_replacement(alloc) || (current && view.has_failed && alloc.next_allocation.is_empty());
-    if alloc.client_status.is_terminal() && !telling {
+    if alloc.client_status.is_terminal() && !telling && !view.runs_to_its_end {
         return None;
     }
     let created = moment(alloc.create_time).unwrap_or(view.at);
@@ -40,6 +42,11 @@ pub(super) fn instance(alloc: &Allocation, current: bool, view: &View) -> Option
 /// Whether it has not ended and is to go on.
 pub(super) fn is_live(alloc: &Allocation) -> bool {
     is_wanted(alloc) && !alloc.client_status.is_terminal()
+}
+
+/// Whether its node has it, or had it and waits for its replacement.
+pub(super) fn is_placed(alloc: &Allocation) -> bool {
+    is_live(alloc) || awaits_replacement(alloc)
 }
 
 /// Whether it failed, is still wanted, and nothing has taken its place.

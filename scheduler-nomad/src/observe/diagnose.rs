@@ -6,7 +6,7 @@ use scheduler_nomad_client::model::{
 };
 
 use super::alloc::{View, awaits_replacement, healthy};
-use super::{moment, time};
+use super::{kind, moment, time};
 
 /// How many events a diagnosis keeps. The server has about as many.
 const MOST_EVENTS: usize = 10;
@@ -42,7 +42,10 @@ pub(super) fn alloc(alloc: &Allocation, instance: &Instance, view: &View) -> Vec
     } else if alloc.desired_status == DesiredStatus::Evict {
         whole(DiagnosisKind::Evicted, &alloc.desired_description);
     }
-    let telling = awaits_replacement(alloc) || (instance.current && view.has_failed);
+    let for_want_of_memory = || alloc.task_states.values().filter_map(kind::exit_of).any(|exit| exit.out_of_memory);
+    let telling = awaits_replacement(alloc)
+        || (instance.current && view.has_failed)
+        || (view.runs_to_its_end && alloc.client_status.is_terminal() && for_want_of_memory());
     let passing = !telling && matches!(instance.state, InstanceState::Ended | InstanceState::Terminating);
     if !passing {
         found.extend(alloc.task_states.iter().filter_map(|(name, state)| task(name, state, alloc, instance, view)));
@@ -58,7 +61,8 @@ fn task(name: &str, state: &TaskState, alloc: &Allocation, instance: &Instance, 
     // One that was told to end is no failure; what was wrong before that may be.
     let killed = state.events.iter().rposition(|event| event.r#type == "Killing");
     if state.state == TaskStateName::Dead && !state.failed && killed.is_none() {
-        return None;
+        // But for one that ended for want of memory with a good face.
+        kind::exit_of(state).filter(|exit| exit.out_of_memory)?;
     }
     if state.state == TaskStateName::Running {
         // It runs again. As long as the instance is not ready, how it ended last time is the likely reason.
@@ -70,6 +74,8 @@ fn task(name: &str, state: &TaskState, alloc: &Allocation, instance: &Instance, 
     }
     let events = &state.events[..killed.unwrap_or(state.events.len())];
     let (kind, event) = events.iter().rev().find_map(|event| Some((of_event(event, state)?, event)))?;
+    let over = view.runs_to_its_end && instance.state == InstanceState::Ended;
+    let kind = if over && kind == DiagnosisKind::CrashLoop { DiagnosisKind::Exited } else { kind };
     // A trouble lasts since the instance was well, or since it was made.
     let since = match healthy(alloc) {
         Some(true) => moment(event.time).unwrap_or(instance.created),
@@ -118,7 +124,7 @@ fn line(event: &TaskEvent) -> EventLine {
 }
 
 /// Why nothing was placed, in words.
-pub(super) fn placement(metric: &AllocMetric) -> String {
+pub(crate) fn placement(metric: &AllocMetric) -> String {
     let mut words = vec![match metric.nodes_evaluated {
         1 => "1 node was looked at".to_owned(),
         nodes => format!("{nodes} nodes were looked at"),

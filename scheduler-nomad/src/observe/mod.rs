@@ -2,15 +2,22 @@
 
 mod alloc;
 mod diagnose;
+mod kind;
 
-use scheduler_core::{CheckedWorkload, Diagnosis, DiagnosisKind, Observation, Seconds, Target, Timestamp, Version};
+use scheduler_core::{
+    CheckedWorkload, Diagnosis, DiagnosisKind, Instance, Kind, KindName, Observation, Seconds, Target, Timestamp,
+    Version, VolumeSource, WorkloadName,
+};
 use scheduler_nomad_client::model::{
-    Allocation, Deployment, DeploymentStatus, DesiredStatus, EvalStatus, Evaluation, Job, JobStatus, Nanos, Submission,
-    UnixNanos,
+    Allocation, Deployment, DeploymentGroup, DeploymentStatus, DesiredStatus, EvalStatus, Evaluation, Job, JobStatus,
+    JobStub, Nanos, Submission, UnixNanos,
 };
 
-use crate::render::{Driver, RenderContext, render};
-use crate::{compare, meta, source};
+pub(crate) use diagnose::placement;
+pub(crate) use kind::{index_of, kind_of};
+
+use crate::render::{Driver, RenderContext, keys_of, render};
+use crate::{carry, compare, meta, source};
 
 /// How long a change may go without any sign of the scheduler until it counts as noticed all the same: a server collects
 /// evaluations, an hour old by default.
@@ -34,13 +41,46 @@ pub struct NativeObjects<'a> {
     pub deployments: &'a [Deployment],
     /// Its evaluations.
     pub evaluations: &'a [Evaluation],
+    /// The runs that its schedule made, of a periodic one.
+    pub runs: &'a [PeriodicRun],
+}
+
+/// A run that the schedule of a periodic job made: a job of its own on Nomad.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PeriodicRun {
+    /// The job.
+    pub job: JobStub,
+    /// Its allocations, if they were asked for.
+    pub allocations: Vec<Allocation>,
+}
+
+impl PeriodicRun {
+    /// This run, with these allocations.
+    #[must_use]
+    pub fn new(job: JobStub, allocations: Vec<Allocation>) -> Self {
+        Self { job, allocations }
+    }
+
+    /// Whether it has not ended: the server calls one that was told to end dead at once.
+    fn is_active(&self) -> bool {
+        self.job.status != JobStatus::Dead || self.allocations.iter().any(|alloc| !alloc.client_status.is_terminal())
+    }
 }
 
 impl<'a> NativeObjects<'a> {
     /// A job alone.
     #[must_use]
     pub fn new(job: &'a Job) -> Self {
-        Self { job, source: None, driver: Driver::default(), allocations: &[], deployments: &[], evaluations: &[] }
+        Self {
+            job,
+            source: None,
+            driver: Driver::default(),
+            allocations: &[],
+            deployments: &[],
+            evaluations: &[],
+            runs: &[],
+        }
     }
 
     /// With this source, launched by a scheduler with this driver.
@@ -64,6 +104,13 @@ impl<'a> NativeObjects<'a> {
         self.evaluations = evaluations;
         self
     }
+
+    /// With these runs of its schedule.
+    #[must_use]
+    pub fn runs(mut self, runs: &'a [PeriodicRun]) -> Self {
+        self.runs = runs;
+        self
+    }
 }
 
 /// What these objects say of the workload, at this time of the server's clock; with all details, so that a caller leaves
@@ -76,7 +123,12 @@ impl<'a> NativeObjects<'a> {
 ///   an update in place moved along: their `JobVersion` follows. Deployments of other versions say nothing.
 /// * The job's own `Status` says little: it is `dead` while tasks still run. It counts only where nothing else is left.
 /// * An allocation has ended when it is complete, failed or lost. One that failed and waits to be placed anew is still
-///   shown, with what is wrong with it; so is a canary of a rollout that failed, which is told to end then.
+///   shown, with what is wrong with it; so is a canary of a rollout that failed, which is told to end then, and each of a job
+///   for as long as the server keeps it.
+/// * A job is judged by its allocations, not by its own status. One that was ended from outside, or for want of memory, did
+///   not end well, whatever its exit code.
+/// * A system is for the nodes that have an instance or lack the room for one.
+/// * It was changed last when its present version was registered; a scale and a restart count, too.
 /// * Complete means a successful deployment of this version; or `Stable`, which stays when deployments are collected and
 ///   which a scale carries on; or that no instance is wanted, or the job has no deployments.
 /// * Ready means that the tasks run, and where a check is waited for, that the deployment called the allocation healthy.
@@ -87,45 +139,40 @@ impl<'a> NativeObjects<'a> {
 pub fn observe(objects: &NativeObjects<'_>, at: Timestamp) -> Option<Observation> {
     let job = objects.job;
     let (owner, target) = (meta::owner_of(&job.meta)?, target_of(job)?);
-    let allocations = || objects.allocations.iter().filter(|alloc| alloc.job_id == job.id);
     if is_gone(job, objects.allocations) {
         return None;
     }
     let born = job.meta.get(meta::BORN).map(|index| format!(".{index}")).unwrap_or_default();
     let mut seen = Observation::new(target, owner, format!("{}{born}", job.create_index), version(job), at);
-    let workload = objects.source.and_then(|source| source::read(source, &seen.target));
-    let update = job.task_groups.iter().find_map(|group| group.update.as_ref());
-    let seconds =
-        |span: Option<Nanos>| span.and_then(|span| span.to_duration().as_secs().try_into().ok()).map(Seconds::new);
-    let mut min_ready = seconds(update.and_then(|update| update.min_healthy_time)).unwrap_or_default();
-    match &workload {
-        Some(workload) => {
-            let scheduler_core::Kind::Service(service) = &workload.kind else { return None };
-            seen.revision = is_rendered_from(job, workload, objects).then(|| workload.revision().clone());
-            seen.marks = workload.marks.clone();
-            seen.labels = workload.labels.clone();
-            seen.patience = workload.progress_deadline;
-            min_ready = service.min_ready;
-        }
-        None => {
-            seen.marks = meta::marks_of(&job.meta);
-            seen.labels = meta::foreign(&job.meta);
-            seen.patience = seconds(update.and_then(|update| update.progress_deadline)).unwrap_or(DEFAULT_DEADLINE);
-        }
-    }
+    seen.kind = kind_of(job);
+    seen.run_of = job.meta.get(meta::RUN_OF).and_then(|name| WorkloadName::new(name.as_str()).ok());
+    seen.changed = moment(job.submit_time);
+    let min_ready = describe(&mut seen, objects);
     let deployment = deployment_of(job, objects.deployments);
     let is = |status: &DeploymentStatus| deployment.is_some_and(|deployment| deployment.status == *status);
-    seen.counts.desired = job.task_groups.iter().map(|group| group.count.unwrap_or(1)).sum();
     seen.deleting = job.stop;
     seen.noticed = noticed(objects, deployment, at);
     seen.paused = is(&DeploymentStatus::Paused);
+    let count = job.task_groups.iter().map(|group| group.count.unwrap_or(1)).sum();
+    seen.counts.desired = match seen.kind {
+        KindName::System => kind::nodes(objects, deployment),
+        KindName::Periodic => 0,
+        _ => count,
+    };
+    let rolls_out = matches!(seen.kind, KindName::Service | KindName::System);
     let nothing_wanted = seen.counts.desired == 0;
-    if seen.noticed {
+    if seen.noticed && rolls_out {
+        let without = !has_deployments(job) || (seen.kind == KindName::System && deployment.is_none());
         seen.completed = is(&DeploymentStatus::Successful)
-            || (!is(&DeploymentStatus::Failed) && (job.stable || nothing_wanted || !has_deployments(job)));
+            || (!is(&DeploymentStatus::Failed) && (job.stable || nothing_wanted || without));
         seen.gave_up = gave_up(objects, deployment, at).filter(|_| !nothing_wanted);
+        seen.awaits_promotion = deployment.is_some_and(|deployment| awaits_promotion(objects, deployment));
     }
-
+    if seen.kind == KindName::Job {
+        let outcome = kind::outcome(job, count, of_this_life(objects), seen.noticed);
+        (seen.finished, seen.counts.succeeded, seen.counts.failed) =
+            (outcome.finished.filter(|_| seen.noticed), outcome.succeeded, outcome.failed);
+    }
     let view = alloc::View {
         at,
         patience: seen.patience,
@@ -133,28 +180,136 @@ pub fn observe(objects: &NativeObjects<'_>, at: Timestamp) -> Option<Observation
         is_gated: is_gated(job),
         is_rolled_out: deployment.is_none() || is(&DeploymentStatus::Successful),
         has_failed: is(&DeploymentStatus::Failed),
+        runs_to_its_end: !rolls_out,
     };
-    let (mut instances, mut lively) = (Vec::new(), 0);
-    for alloc in allocations() {
-        let Some(instance) = alloc::instance(alloc, is_current(job, alloc), &view) else { continue };
+    let mut instances = Vec::new();
+    if seen.kind == KindName::Periodic {
+        periodic(&mut seen, objects.runs, &mut instances, &view, job);
+        return Some(seen.with_instances(instances));
+    }
+    let mut lively = 0;
+    for alloc in of_this_life(objects) {
+        let current = seen.kind == KindName::Job || is_current(job, alloc);
+        let Some(mut instance) = alloc::instance(alloc, current, &view) else { continue };
+        instance.exit = kind::exit(job, alloc);
+        instance.ordinal = index_of(alloc).filter(|_| has_ordinals(job, count));
         if seen.noticed {
             seen.diagnoses.extend(diagnose::alloc(alloc, &instance, &view));
         }
         lively += u32::from(instance.current && alloc::is_live(alloc));
         instances.push(instance);
     }
-    if seen.noticed && lively < seen.counts.desired {
+    if seen.noticed && seen.finished.is_none() && lively < seen.counts.desired {
         seen.diagnoses.extend(unschedulable(objects));
     }
     Some(seen.with_instances(instances))
 }
 
-/// Whether nobody else changed what a launch of this workload renders. The count is anybody's.
-fn is_rendered_from(job: &Job, workload: &CheckedWorkload, objects: &NativeObjects<'_>) -> bool {
+/// What the workload, or without it the job, says of itself. Answers how long an instance must be ready to be available.
+fn describe(seen: &mut Observation, objects: &NativeObjects<'_>) -> Seconds {
+    let job = objects.job;
+    let update = job.task_groups.iter().find_map(|group| group.update.as_ref());
+    let seconds =
+        |span: Option<Nanos>| span.and_then(|span| span.to_duration().as_secs().try_into().ok()).map(Seconds::new);
+    seen.suspended = job.periodic.as_ref().is_some_and(|periodic| periodic.enabled == Some(false));
+    let Some(workload) = objects.source.and_then(|source| source::read(source, &seen.target)) else {
+        seen.marks = meta::marks_of(&job.meta);
+        seen.labels = meta::foreign(&job.meta);
+        seen.patience = seconds(update.and_then(|update| update.progress_deadline)).unwrap_or(DEFAULT_DEADLINE);
+        return seconds(update.and_then(|update| update.min_healthy_time)).unwrap_or_default();
+    };
+    let rendered = is_rendered_from(job, &workload, &objects.driver);
+    seen.revision = rendered.then(|| workload.revision().clone());
+    seen.marks = workload.marks.clone();
+    seen.labels = workload.labels.clone();
+    seen.patience = workload.progress_deadline;
+    match &workload.kind {
+        Kind::Service(service) => service.min_ready,
+        Kind::System(system) => system.min_ready,
+        _ => Seconds::default(),
+    }
+}
+
+/// What the runs of a schedule say.
+fn periodic(
+    seen: &mut Observation,
+    runs: &[PeriodicRun],
+    instances: &mut Vec<Instance>,
+    view: &alloc::View,
+    job: &Job,
+) {
+    seen.schedule = Some(kind::schedule(runs));
+    let count = job.task_groups.iter().map(|group| group.count.unwrap_or(1)).sum();
+    for run in runs {
+        for alloc in &run.allocations {
+            let Some(mut instance) = alloc::instance(alloc, true, view) else { continue };
+            instance.exit = kind::exit(job, alloc);
+            instance.ordinal = index_of(alloc).filter(|_| has_ordinals(job, count));
+            if run.is_active() {
+                seen.diagnoses.extend(diagnose::alloc(alloc, &instance, view));
+            }
+            instances.push(instance);
+        }
+    }
+}
+
+fn has_ordinals(job: &Job, count: u32) -> bool {
+    match kind_of(job) {
+        KindName::Job | KindName::Periodic => count > 1,
+        KindName::Service => job.meta.contains_key(meta::IDENTITIES),
+        _ => false,
+    }
+}
+
+/// The allocations of a job since it was launched over one that had been stopped.
+fn of_this_life<'a>(objects: &NativeObjects<'a>) -> impl Iterator<Item = &'a Allocation> {
+    let born: u64 = objects.job.meta.get(meta::BORN).and_then(|index| index.parse().ok()).unwrap_or(0);
+    let job = objects.job;
+    objects.allocations.iter().filter(move |alloc| alloc.job_id == job.id && (born == 0 || alloc.create_index > born))
+}
+
+/// Whether a rollout waits for somebody to promote its canaries. The server promotes those by itself that are to be so, but for
+/// one that had to be replaced: then it waits for ever (hashicorp/nomad#8150).
+fn awaits_promotion(objects: &NativeObjects<'_>, deployment: &Deployment) -> bool {
+    let stalled = |group: &DeploymentGroup| group.placed_canaries.len() as u64 > group.desired_canaries;
+    let by_hand = unpromoted(deployment).all(|group| !group.auto_promote || stalled(group));
+    by_hand && canaries_stand(objects, deployment)
+}
+
+/// Whether as many canaries as there should be stand the test, and are not promoted yet. Those that were replaced on the way are
+/// counted by the server, too.
+pub(crate) fn canaries_stand(objects: &NativeObjects<'_>, deployment: &Deployment) -> bool {
+    let wanted: u64 = unpromoted(deployment).map(|group| group.desired_canaries).sum();
+    let is_canary = |alloc: &&Allocation| alloc.deployment_status.as_ref().is_some_and(|status| status.canary);
+    let canaries = of_this_life(objects).filter(|alloc| is_current(objects.job, alloc)).filter(is_canary);
+    let healthy = canaries.filter(|alloc| alloc::is_live(alloc) && alloc::healthy(alloc) == Some(true)).count();
+    is_active(deployment) && wanted > 0 && healthy as u64 >= wanted
+}
+
+/// The groups of a deployment whose canaries nobody has promoted.
+fn unpromoted(deployment: &Deployment) -> impl Iterator<Item = &DeploymentGroup> {
+    deployment.task_groups.values().filter(|group| group.desired_canaries > 0 && !group.promoted)
+}
+
+/// Whether a deployment goes on, or is paused.
+pub(crate) fn is_active(deployment: &Deployment) -> bool {
+    !matches!(deployment.status, DeploymentStatus::Successful | DeploymentStatus::Failed | DeploymentStatus::Cancelled)
+}
+
+/// Whether nobody else changed what a launch of this workload renders. The count of a service is anybody's.
+pub(crate) fn is_rendered_from(job: &Job, workload: &CheckedWorkload, driver: &Driver) -> bool {
     let Some(owner) = meta::owner_of(&job.meta) else { return false };
-    let count = job.task_groups.iter().find(|group| group.name == job.id).map(|group| group.count.unwrap_or(1));
-    let context = RenderContext::new(count.unwrap_or(0)).driver(objects.driver.clone());
-    render(workload, &owner, &context).is_ok_and(|rendered| compare::drift(&rendered.job, job).is_empty())
+    let count = carry::own_group(job, &job.id).map_or(0, |group| group.count.unwrap_or(1));
+    let mut context = RenderContext::new(count).driver(driver.clone());
+    for volume in &workload.volumes {
+        if let VolumeSource::Config(config) = &volume.source {
+            context = context.config(config.clone(), keys_of(job, &volume.name));
+        }
+    }
+    render(workload, &owner, &context).is_ok_and(|mut rendered| {
+        carry::over(job, &mut rendered.job);
+        compare::drift(&rendered.job, job).is_empty()
+    })
 }
 
 /// The token for compare-and-set. `JobModifyIndex` moves with each registration, and with nothing that the server does by
@@ -182,7 +337,7 @@ fn is_current(job: &Job, alloc: &Allocation) -> bool {
 }
 
 /// The deployment of the present version; the last, should there be several.
-fn deployment_of<'a>(job: &Job, deployments: &'a [Deployment]) -> Option<&'a Deployment> {
+pub(crate) fn deployment_of<'a>(job: &Job, deployments: &'a [Deployment]) -> Option<&'a Deployment> {
     let own = deployments.iter().filter(|deployment| {
         deployment.job_id == job.id
             && deployment.job_create_index == job.create_index
@@ -217,6 +372,10 @@ fn evaluations<'a>(objects: &NativeObjects<'a>) -> impl Iterator<Item = &'a Eval
 /// Whether the scheduler has looked at the present version.
 fn noticed(objects: &NativeObjects<'_>, deployment: Option<&Deployment>, at: Timestamp) -> bool {
     let job = objects.job;
+    // A periodic job is never evaluated itself.
+    if kind_of(job) == KindName::Periodic {
+        return true;
+    }
     let mut about = evaluations(objects).filter(|eval| eval.job_modify_index > 0).peekable();
     let is_due = |eval: &Evaluation| time(&eval.wait_until).is_none_or(|until| until.millis() <= 0);
     if about.peek().is_some() {
@@ -264,12 +423,13 @@ fn unschedulable(objects: &NativeObjects<'_>) -> Option<Diagnosis> {
 pub(crate) fn newest_time(objects: &NativeObjects<'_>) -> Timestamp {
     let allocations = objects.allocations.iter().flat_map(|alloc| [alloc.create_time, alloc.modify_time]);
     let evaluations = objects.evaluations.iter().flat_map(|eval| [eval.create_time, eval.modify_time]);
-    let times = allocations.chain(evaluations).chain([objects.job.submit_time]);
+    let runs = objects.runs.iter().flat_map(|run| &run.allocations).map(|alloc| alloc.modify_time);
+    let times = allocations.chain(evaluations).chain(runs).chain([objects.job.submit_time]);
     times.filter_map(moment).max().unwrap_or(Timestamp::from_millis(0))
 }
 
 /// A point in time, if it was said.
-fn moment(time: UnixNanos) -> Option<Timestamp> {
+pub(crate) fn moment(time: UnixNanos) -> Option<Timestamp> {
     (time.get() > 0).then(|| Timestamp::from_millis(time.get() / 1_000_000))
 }
 

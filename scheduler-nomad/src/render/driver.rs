@@ -6,7 +6,7 @@ use scheduler_core::{CheckedContainer, CheckedWorkload, Error, Fault};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::text;
+use super::{config, text};
 
 /// Who runs the containers of a workload on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -49,22 +49,26 @@ impl Driver {
     pub(super) fn config(&self, workload: &CheckedWorkload, container: CheckedContainer<'_>) -> Result<Value, Error> {
         let command = words(&container.command);
         let args = words(&container.args);
-        let mut config = Map::new();
+        let mut settings = Map::new();
         match self {
             Self::Docker | Self::Podman => {
-                config.insert("image".to_owned(), container.image.as_str().into());
+                settings.insert("image".to_owned(), container.image.as_str().into());
                 for (setting, words) in [("entrypoint", command), ("args", args)] {
                     if !words.is_empty() {
-                        config.insert(setting.to_owned(), words.into());
+                        settings.insert(setting.to_owned(), words.into());
                     }
                 }
                 if !container.ports.is_empty() {
                     let labels = container.ports.iter().map(|port| Value::from(port.name.as_str())).collect();
-                    config.insert("ports".to_owned(), labels);
+                    settings.insert("ports".to_owned(), labels);
+                }
+                let mounts = config::mounts(workload, &container);
+                if !mounts.is_empty() {
+                    settings.insert("volumes".to_owned(), mounts.into());
                 }
                 let limit = container.resources.cpu_limit;
                 if limit.is_some() && limit == container.resources.cpu_request {
-                    config.insert("cpu_hard_limit".to_owned(), true.into());
+                    settings.insert("cpu_hard_limit".to_owned(), true.into());
                 }
             }
             Self::Exec | Self::RawExec => {
@@ -73,8 +77,8 @@ impl Driver {
                     let problem = format!("is missing: the driver {self} runs a program of the node and no image");
                     return Err(refuse(workload, container, "command", problem));
                 };
-                config.insert("command".to_owned(), program.into());
-                config.insert("args".to_owned(), words.chain(args).map(Value::from).collect());
+                settings.insert("command".to_owned(), program.into());
+                settings.insert("args".to_owned(), words.chain(args).map(Value::from).collect());
             }
             Self::Other(_) if !command.is_empty() || !args.is_empty() => {
                 let name = &container.name;
@@ -83,7 +87,7 @@ impl Driver {
             }
             Self::Other(_) => {}
         }
-        Ok(json!(config))
+        Ok(json!(settings))
     }
 }
 

@@ -1,47 +1,42 @@
 //! A workload as a job. Pure: what it makes can be printed and compared without a server.
 
+mod config;
 mod driver;
 mod extension;
+mod kind;
 mod task;
 mod text;
 
 use scheduler_core::registry::parse;
 use scheduler_core::{
-    CheckedWorkload, Error, Fault, Feature, Kind, NodeMatch, OpName, OwnerId, Role, Rolling, Service, Update,
+    CheckedWorkload, ConfigRef, Error, Fault, Feature, Kind, NodeMatch, OpName, OwnerId, Role, Rolling, Service, Update,
 };
 use scheduler_nomad_client::model::Job;
 use serde_json::{Value, json};
 
+pub(crate) use config::{item_of, keys_of, moved, variable};
 pub use driver::Driver;
 pub use extension::NomadExtension;
 
 use crate::meta;
 use driver::fault;
 
-/// How often, and how fast, a task is started again on its node, as near as Nomad comes to Kubernetes' back-off of 10 s to
-/// 5 min: ten quick starts, then a pause until the interval is over, and so on for ever.
-const RESTARTS: u32 = 10;
-const RESTART_DELAY: u32 = 5;
-const RESTART_INTERVAL: u32 = 300;
-/// The pauses before an allocation that cannot be started on its node is placed anew.
-const RESCHEDULE_DELAY: u32 = 10;
-const LONGEST_RESCHEDULE_DELAY: u32 = 300;
-
 /// What rendering depends on besides the workload and the owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RenderContext {
-    /// How many instances, from [`Replicas::resolve`](scheduler_core::Replicas::resolve).
+    /// How many instances of a service, from [`Replicas::resolve`](scheduler_core::Replicas::resolve).
     pub replicas: u32,
     /// Who runs the containers, unless the workload's extension says otherwise.
     pub driver: Driver,
+    configs: Vec<(ConfigRef, Vec<String>)>,
 }
 
 impl RenderContext {
     /// This many instances, run by Docker.
     #[must_use]
     pub fn new(replicas: u32) -> Self {
-        Self { replicas, driver: Driver::default() }
+        Self { replicas, driver: Driver::default(), configs: Vec::new() }
     }
 
     /// With this driver.
@@ -49,6 +44,18 @@ impl RenderContext {
     pub fn driver(mut self, driver: Driver) -> Self {
         self.driver = driver;
         self
+    }
+
+    /// With the keys that a configuration has: Nomad writes one file at a time, and wants to know its name. A task whose
+    /// volume is a configuration that nobody told of waits for ever.
+    #[must_use]
+    pub fn config(mut self, config: ConfigRef, keys: impl IntoIterator<Item = String>) -> Self {
+        self.configs.push((config, keys.into_iter().collect()));
+        self
+    }
+
+    fn keys_of(&self, config: &ConfigRef) -> &[String] {
+        self.configs.iter().find(|(known, _)| known == config).map_or(&[], |(_, keys)| keys)
     }
 }
 
@@ -62,8 +69,12 @@ pub struct Rendered {
     pub warnings: Vec<String>,
 }
 
-/// Renders a workload: one job of type `service` with one task group, both of the workload's name, and a task for each
-/// container.
+/// Renders a workload: one job with one task group, both of the workload's name, and a task for each container.
+///
+/// * **Kinds**: a service is a job of type `service`; with stable identities its instances are replaced one by one, and each
+///   begins when the one before it has ended. A job is of type `batch` with as many instances as completions, each tried again
+///   on its node (`RestartPolicy`, mode `fail`). A periodic one is a batch job with a `Periodic` block. A system is a job of
+///   type `system`, which is spread over the nodes by itself.
 ///
 /// * **Meta** of the job: labels, annotations, `scheduler/owner` and the marks, but for `version`.
 /// * **Driver**: the scheduler's, or the extension's. `docker` and `podman` run the image, with `command` as entry point;
@@ -87,7 +98,11 @@ pub struct Rendered {
 ///   `max_surge` allows, and the launch warns of it. `auto_revert` is never set.
 /// * **Deadline**: Nomad wants the `ProgressDeadline` longer than the other times; where `progress_deadline` is shorter
 ///   than the grace, the grace counts. The verdict's patience is not touched by that.
-/// * **Restarts** go on for ever on the node. What cannot be started there is placed anew, for ever.
+/// * **Canary updates** are Nomad's own (`Canary`, without automatic promotion).
+/// * **Restarts** of services and systems go on for ever on the node. What cannot be started there is placed anew, for ever.
+/// * **Configurations** are read from the variable `nomad/jobs/<workload>`, by templates that change nothing in a running task.
+///   A volume's files are at its place in containers of Docker and Podman; a program of another driver finds them in
+///   `NOMAD_SECRETS_DIR/config/<volume>`.
 /// * **Init containers and sidecars** are prestart tasks, which Nomad starts all at once. So there can be one init container
 ///   without sidecars, or sidecars, whose order counts for nothing.
 /// * **Volumes**: a claim is a host volume of that name; the extension makes another of it (`group.Volumes`).
@@ -111,43 +126,26 @@ pub struct Rendered {
 pub fn render(workload: &CheckedWorkload, owner: &OwnerId, context: &RenderContext) -> Result<Rendered, Error> {
     let extension = NomadExtension::of(workload)?;
     let driver = extension.driver.clone().unwrap_or_else(|| context.driver.clone());
-    let Kind::Service(kind) = &workload.kind else { return Err(unknown("this kind of workload")) };
     check_roles(workload)?;
     let name = workload.target().name.as_str();
     let mut tasks = Vec::new();
     for container in workload.containers() {
-        tasks.push(task::task(workload, container, &driver)?);
+        tasks.push(task::task(workload, container, &driver, context)?);
     }
-    let mut group = json!({
-        "Name": name,
-        "Count": context.replicas,
-        "Tasks": tasks,
-        "Update": update(workload, kind, context.replicas)?,
-        "RestartPolicy": {
-            "Attempts": RESTARTS,
-            "Interval": nanos(RESTART_INTERVAL),
-            "Delay": nanos(RESTART_DELAY),
-            "Mode": "delay",
-        },
-        "ReschedulePolicy": {
-            "Attempts": 0,
-            "Delay": nanos(RESCHEDULE_DELAY),
-            "DelayFunction": "exponential",
-            "MaxDelay": nanos(LONGEST_RESCHEDULE_DELAY),
-            "Unlimited": true,
-        },
-    });
+    let mut group = json!({"Name": name, "Tasks": tasks});
+    kind::group(workload, context.replicas, &mut group)?;
     task::network(workload, &driver, &mut group)?;
     task::volumes(workload, &mut group)?;
     let mut job = json!({
         "ID": name,
         "Name": name,
         "Namespace": workload.target().namespace.as_str(),
-        "Type": "service",
+        "Type": kind::type_of(&workload.kind)?,
         "Datacenters": ["*"],
         "Meta": meta::of(workload, owner)?,
         "TaskGroups": [group],
     });
+    kind::periodic(&workload.kind, &mut job)?;
     placement(workload, &mut job)?;
     extension.patch(&mut job)?;
     // What was rendered fits; what a patch made of it may not.
@@ -156,7 +154,7 @@ pub fn render(workload: &CheckedWorkload, owner: &OwnerId, context: &RenderConte
             error.causes().iter().map(|cause| Fault::new(format!("extensions.nomad: {}", cause.path), &*cause.problem));
         Error::invalid_argument("the extension is refused").with_causes(causes.collect())
     })?;
-    Ok(Rendered { job, warnings: warnings(workload, kind, context.replicas, &driver) })
+    Ok(Rendered { job, warnings: warnings(workload, context.replicas, &driver) })
 }
 
 /// The model can grow; what this version does not know is refused and never left out.
@@ -193,30 +191,6 @@ fn check_roles(workload: &CheckedWorkload) -> Result<(), Error> {
     }
 }
 
-fn update(workload: &CheckedWorkload, kind: &Service, replicas: u32) -> Result<Value, Error> {
-    let bounds = match kind.update {
-        Update::Rolling(bounds) => bounds,
-        Update::Recreate => return Err(lacking(Feature::Recreate)),
-        _ => return Err(unknown("this kind of update")),
-    };
-    let readiness = workload.containers.iter().filter_map(|container| container.probes.readiness.as_ref());
-    let well = readiness.map(|probe| probe.initial_delay.get()).chain([kind.min_ready.get()]).max().unwrap_or(0);
-    let deadline = workload.progress_deadline.get().max(workload.termination_grace.get()).max(well.saturating_add(2));
-    let checked = workload.containers.iter().any(|c| c.probes.readiness.is_some() || c.probes.liveness.is_some());
-    let mut update = json!({
-        "MaxParallel": bounds.max_unavailable.max(1),
-        "HealthCheck": if checked { "checks" } else { "task_states" },
-        "MinHealthyTime": nanos(well),
-        "HealthyDeadline": nanos(deadline - 1),
-        "ProgressDeadline": nanos(deadline),
-    });
-    if bounds.max_unavailable == 0 {
-        update["Canary"] = replicas.max(1).into();
-        update["AutoPromote"] = true.into();
-    }
-    Ok(update)
-}
-
 fn placement(workload: &CheckedWorkload, job: &mut Value) -> Result<(), Error> {
     let mut constraints = Vec::new();
     for rule in &workload.placement.require {
@@ -236,16 +210,18 @@ fn placement(workload: &CheckedWorkload, job: &mut Value) -> Result<(), Error> {
     if !constraints.is_empty() {
         job["Constraints"] = constraints.into();
     }
-    if let Some(label) = &workload.placement.spread {
+    // Nomad refuses it for a system, which is spread over all nodes anyway.
+    if let (Some(label), false) = (&workload.placement.spread, matches!(workload.kind, Kind::System(_))) {
         job["Spreads"] = json!([{"Attribute": format!("${{meta.{label}}}"), "Weight": 100}]);
     }
     Ok(())
 }
 
 /// What of the workload means less than it says.
-fn warnings(workload: &CheckedWorkload, kind: &Service, replicas: u32, driver: &Driver) -> Vec<String> {
+fn warnings(workload: &CheckedWorkload, replicas: u32, driver: &Driver) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Update::Rolling(Rolling { max_surge, max_unavailable: 0, .. }) = kind.update
+    if let Kind::Service(Service { update: Update::Rolling(Rolling { max_surge, max_unavailable: 0, .. }), .. }) =
+        workload.kind
         && replicas > max_surge
     {
         warnings.push(format!(
@@ -262,6 +238,12 @@ fn warnings(workload: &CheckedWorkload, kind: &Service, replicas: u32, driver: &
             if !container.ports.is_empty() {
                 warnings
                     .push(format!("{name}: the driver {driver} has no ports of its own; listen on NOMAD_PORT_<name>"));
+            }
+            for (volume, _) in config::mounted(workload, &container) {
+                warnings.push(format!(
+                    "{name}: the driver {driver} has no file system of its own; the configuration is in \
+                     NOMAD_SECRETS_DIR/config/{volume}"
+                ));
             }
         }
         let resources = container.resources;

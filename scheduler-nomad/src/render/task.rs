@@ -7,7 +7,7 @@ use scheduler_core::{
 use serde_json::{Map, Value, json};
 
 use super::driver::{Driver, fault};
-use super::{lacking, nanos, path_of, text, unknown};
+use super::{RenderContext, config, lacking, nanos, path_of, text, unknown};
 
 /// The least that a task may ask for, in MiB.
 const LEAST_MEMORY: u64 = 10;
@@ -19,16 +19,17 @@ pub(super) fn task(
     workload: &CheckedWorkload,
     container: CheckedContainer<'_>,
     driver: &Driver,
+    context: &RenderContext,
 ) -> Result<Value, Error> {
     if container.name == "alloc" {
         // It is the folder that all tasks share.
         return Err(fault(path_of(workload, "alloc", "name"), "Nomad keeps this name for itself"));
     }
-    let config = driver.config(workload, container)?;
+    let settings = driver.config(workload, container)?;
     let mut task = json!({
         "Name": container.name,
         "Driver": driver.as_str(),
-        "Config": config,
+        "Config": settings,
         "Resources": resources(container),
         "KillTimeout": nanos(workload.termination_grace.get()),
         "KillSignal": "SIGTERM",
@@ -38,7 +39,8 @@ pub(super) fn task(
         let value = match &var.value {
             EnvValue::Text(text) => text::in_env(text),
             EnvValue::Field(field) => runtime_field(*field)?.to_owned(),
-            EnvValue::Config(_) => return Err(lacking(Feature::ConfigReferences)),
+            // Of a template.
+            EnvValue::Config(_) => continue,
             _ => return Err(unknown("this source of an environment variable")),
         };
         env.insert(var.name.clone(), value.into());
@@ -66,9 +68,15 @@ pub(super) fn task(
         Role::Init => task["Lifecycle"] = json!({"Hook": "prestart"}),
         _ => return Err(unknown("this role of a container")),
     }
-    if !container.mounts.is_empty() {
+    let configs: Vec<&str> = config::mounted(workload, &container).map(|(volume, _)| volume).collect();
+    let mut mounts = container.mounts.iter().filter(|mount| !configs.contains(&mount.volume.as_str())).peekable();
+    if mounts.peek().is_some() {
         let mount = |mount: &scheduler_core::Mount| json!({"Volume": mount.volume, "Destination": mount.path, "ReadOnly": mount.read_only});
-        task["VolumeMounts"] = container.mounts.iter().map(mount).collect();
+        task["VolumeMounts"] = mounts.map(mount).collect();
+    }
+    let templates = config::templates(workload, &container, context);
+    if !templates.is_empty() {
+        task["Templates"] = templates.into();
     }
     Ok(task)
 }
@@ -80,6 +88,7 @@ fn runtime_field(field: RuntimeField) -> Result<&'static str, Error> {
         RuntimeField::InstanceAddress => "${attr.unique.network.ip-address}",
         RuntimeField::NodeName => "${node.unique.name}",
         RuntimeField::Namespace => "${NOMAD_NAMESPACE}",
+        RuntimeField::Ordinal => "${NOMAD_ALLOC_INDEX}",
         _ => return Err(unknown("this runtime field")),
     })
 }
@@ -188,7 +197,9 @@ pub(super) fn volumes(workload: &CheckedWorkload, group: &mut Value) -> Result<(
             VolumeSource::Claim(claim) => claim,
             VolumeSource::Empty(_) => return Err(lacking(Feature::EmptyVolumes)),
             VolumeSource::Host(_) => return Err(lacking(Feature::HostVolumes)),
-            VolumeSource::Config(_) => return Err(lacking(Feature::ConfigReferences)),
+            VolumeSource::PerInstance(_) => return Err(lacking(Feature::PerInstanceVolumes)),
+            // Of templates.
+            VolumeSource::Config(_) => continue,
             _ => return Err(unknown("this source of a volume")),
         };
         volumes.insert(volume.name.clone(), json!({"Name": volume.name, "Type": "host", "Source": source}));

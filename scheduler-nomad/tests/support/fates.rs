@@ -1,7 +1,7 @@
 //! How a container can be made to meet a fate: by its image where images are simulated, by what it runs otherwise.
 
 use scheduler_core::memory::Fate;
-use scheduler_core::{BackendName, Kind, Role, Rolling, Update, Workload};
+use scheduler_core::{BackendName, Role, Workload};
 use scheduler_nomad::NomadExtension;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ impl Play {
             }
         }
         if self == Self::Images {
-            return without_canaries(workload);
+            return workload;
         }
         let extension = match mock(fate, tag) {
             None => NomadExtension::default().driver("raw_exec"),
@@ -55,11 +55,13 @@ impl Play {
     }
 }
 
-/// The fake has no canaries, which are how an update loses no instance: there one may be missing.
-fn without_canaries(workload: Workload) -> Workload {
-    let Kind::Service(service) = &workload.kind else { return workload };
-    if service.update == Update::default() { workload.update(Update::Rolling(Rolling::new(1, 1))) } else { workload }
-}
+/// What every program writes, as simulated images do: which start it is, and a line each half second.
+const SPEAK: &str = r#"
+n=$(cat "$NOMAD_TASK_DIR/starts" 2>/dev/null || echo 0)
+echo "start $n"
+echo $((n + 1)) >"$NOMAD_TASK_DIR/starts"
+(k=0; while :; do echo "tick $k"; k=$((k + 1)); sleep 0.5; done) &
+"#;
 
 /// Answers every GET on the port, where there is one and something that can.
 const LISTEN: &str = r#"
@@ -80,18 +82,16 @@ exec sleep 100000"#;
 /// anything on the node that can.
 fn command(fate: Fate) -> Vec<String> {
     let script = match fate {
-        Fate::Run => LISTEN,
-        Fate::NeverReady => "exec sleep 100000",
-        Fate::Stubborn => "trap '' TERM; while :; do sleep 0.1; done",
-        Fate::Crash { after, exit_code } => return shell(&format!("sleep {after}; exit {exit_code}")),
-        Fate::Killed { after, signal } => return shell(&format!("sleep {after}; kill -{signal} $$; sleep 5")),
+        Fate::Run => LISTEN.to_owned(),
+        Fate::NeverReady => "exec sleep 100000".to_owned(),
+        Fate::Stubborn => "trap '' TERM; while :; do sleep 0.1; done".to_owned(),
+        Fate::Crash { after, exit_code } | Fate::Done { after, exit_code } => {
+            format!("sleep {after}; kill $!; echo end; exit {exit_code}")
+        }
+        Fate::Killed { after, signal } => format!("sleep {after}; kill -{signal} $$; sleep 5"),
         _ => return Vec::new(),
     };
-    shell(script)
-}
-
-fn shell(script: &str) -> Vec<String> {
-    ["/bin/sh", "-c", script].map(str::to_owned).into()
+    ["/bin/sh".to_owned(), "-c".to_owned(), format!("{SPEAK}{script}")].into()
 }
 
 /// The settings of Nomad's driver for tests, for what no program can do. The text makes two of one fate differ.

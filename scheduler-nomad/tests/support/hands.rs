@@ -2,7 +2,7 @@
 
 use scheduler_core::conformance::Failure;
 use scheduler_core::{OwnerId, Target};
-use scheduler_nomad::client::model::Job;
+use scheduler_nomad::client::model::{Job, VariableStub};
 use scheduler_nomad::client::{Client, Condition, ErrorKind, ListOptions, Query, Register};
 use serde_json::{Value, json};
 
@@ -63,15 +63,18 @@ pub(crate) async fn make_foreign(
     client.register(Register::new(&job, Condition::Absent)).await.map(drop).map_err(failure)
 }
 
-/// Every job of the namespace that is not gone, with its version.
-pub(crate) async fn jobs(client: &Client, namespace: &str) -> Result<Vec<(String, String)>, Failure> {
-    let mut found = Vec::new();
+/// Every job of the namespace that is not gone, and every variable, with its version.
+pub(crate) async fn objects(client: &Client, namespace: &str) -> Result<Vec<(String, String)>, Failure> {
+    let variables = client.query(&Query::variables(namespace, "")).await.map_err(failure)?.value;
+    let of = |found: VariableStub| (format!("Variable/{}", found.path), found.modify_index.to_string());
+    let mut found: Vec<_> = variables.into_iter().map(of).collect();
     for stub in client.list_jobs(namespace, &ListOptions::new()).await.map_err(failure)?.value {
         if stub.stop && living(client, namespace, &stub.id).await?.is_empty() {
             continue;
         }
         found.push((format!("Job/{}", stub.id), format!("{}.{}", stub.create_index, stub.job_modify_index)));
     }
+    found.sort();
     Ok(found)
 }
 
@@ -94,6 +97,9 @@ async fn living(client: &Client, namespace: &str, id: &str) -> Result<Vec<String
 pub(crate) async fn clear(client: &Client, namespace: &str) -> Result<(), Failure> {
     for stub in client.list_jobs(namespace, &ListOptions::new()).await.map_err(failure)?.value {
         client.deregister(namespace, &stub.id, true).await.map_err(failure)?;
+    }
+    for stub in client.query(&Query::variables(namespace, "")).await.map_err(failure)?.value {
+        client.delete_variable(namespace, &stub.path, stub.modify_index).await.map_err(failure)?;
     }
     Ok(())
 }

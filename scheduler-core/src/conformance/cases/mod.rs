@@ -12,6 +12,8 @@ mod ops;
 mod owner;
 mod replicas;
 mod revision;
+mod rollout;
+mod scale;
 mod sequence;
 mod status;
 mod wait;
@@ -42,6 +44,8 @@ pub(super) const ALL: &[&[Case]] = &[
     revision::CASES,
     launch::CASES,
     replicas::CASES,
+    scale::CASES,
+    rollout::CASES,
     delete::CASES,
     status::CASES,
     diagnosis::CASES,

@@ -1,5 +1,9 @@
 //! How the simulation behaves in time. What any backend must do is in the conformance suite.
 
+mod kinds;
+mod logs;
+mod ops;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -83,7 +87,7 @@ async fn a_rolling_update_keeps_its_bounds_at_each_instant() {
         assert_eq!(launch(&scheduler, of("web:2")).await, Change::Updated(Effect::Rolling));
         let (mut most, mut least) = (0, 5);
         at_each_instant(&cluster, |object, now| {
-            let min_ready = object.spec.min_ready;
+            let min_ready = object.spec.min_ready();
             most = most.max(object.instances.iter().filter(|i| i.ending.is_none()).count());
             least = least.min(object.instances.iter().filter(|i| i.is_available(min_ready, now)).count());
         })

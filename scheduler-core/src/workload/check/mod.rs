@@ -1,5 +1,7 @@
 //! Checking a workload: every fault at once, each with its path.
 
+mod kind;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Deref;
@@ -7,16 +9,14 @@ use std::ops::Deref;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Check, Container, EnvValue, Kind, Mount, NodeMatch, Probe, Protocol, Role, Update, Volume, VolumeSource, Workload,
-    canonical, image,
+    Check, Container, EnvValue, Identities, Kind, Mount, NodeMatch, Probe, Protocol, Role, Volume, VolumeSource,
+    Workload, canonical, image,
 };
 use crate::name::{self, BackendName, Namespace, Target, WorkloadName};
 use crate::quantity::{Cpu, Memory, QuantityError};
 use crate::time::Seconds;
 use crate::version::Revision;
 
-/// More instances than any supported platform runs of one workload; beyond it a typing error is likelier.
-const MOST_REPLICAS: u32 = 100_000;
 /// The least memory that every backend accepts as a limit: Nomad refuses less than 10 MiB, and container runtimes fail to
 /// start with a few MiB.
 const LEAST_MEMORY: Memory = Memory::from_mebibytes(10);
@@ -189,6 +189,15 @@ pub(super) fn check(workload: Workload, backends: Option<&[BackendName]>) -> Res
     }
 }
 
+/// What is wrong with the key of an entry of a configuration.
+pub(crate) fn check_config_key(key: &str) -> Option<String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let refused = key.is_empty() || key.len() > 253 || !key.chars().all(allowed) || key == "." || key.starts_with("..");
+    refused.then(|| {
+        format!("{key:?} is no key: 1 to 253 letters, digits, dashes, underscores and dots, not . or a leading ..")
+    })
+}
+
 #[derive(Default)]
 struct Finder {
     faults: Vec<Fault>,
@@ -228,7 +237,7 @@ impl Finder {
         self.ok("name", WorkloadName::new(&w.name));
         self.kind(w);
         let resources = self.containers(w);
-        self.volumes(&w.volumes);
+        self.volumes(&w.volumes, &w.kind);
         self.placement(w);
         if let Some(identity) = &w.identity {
             self.ok("identity", name::check_object(identity));
@@ -257,39 +266,6 @@ impl Finder {
             }
         }
         resources
-    }
-
-    fn kind(&mut self, w: &Workload) {
-        let Kind::Service(service) = &w.kind;
-        if service.replicas.written() > MOST_REPLICAS {
-            self.add(
-                "kind.service.replicas",
-                format!("{} instances are too many, at most {MOST_REPLICAS}", service.replicas.written()),
-            );
-        }
-        if let Update::Rolling(rolling) = service.update {
-            if rolling.max_surge == 0 && rolling.max_unavailable == 0 {
-                self.add(
-                    "kind.service.update.rolling",
-                    "max_surge and max_unavailable are both zero, so that no update could ever begin",
-                );
-            }
-            for (field, value) in [("max_surge", rolling.max_surge), ("max_unavailable", rolling.max_unavailable)] {
-                if value > MOST_REPLICAS {
-                    self.add(
-                        format!("kind.service.update.rolling.{field}"),
-                        format!("{value} is too many, at most {MOST_REPLICAS}"),
-                    );
-                }
-            }
-        }
-        self.seconds("kind.service.min_ready", service.min_ready, 0);
-        if service.min_ready >= w.progress_deadline && service.min_ready.get() > 0 {
-            self.add(
-                "kind.service.min_ready",
-                "must be shorter than progress_deadline, or no rollout could ever complete",
-            );
-        }
     }
 
     fn containers(&mut self, w: &Workload) -> Vec<Resources> {
@@ -379,14 +355,8 @@ impl Finder {
     }
 
     fn config_key(&mut self, path: &str, key: &str) {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if key.is_empty() || key.len() > 253 || !key.chars().all(allowed) || key == "." || key.starts_with("..") {
-            self.add(
-                path,
-                format!(
-                    "{key:?} is no key: 1 to 253 letters, digits, dashes, underscores and dots, not . or a leading .."
-                ),
-            );
+        if let Some(problem) = check_config_key(key) {
+            self.add(path, problem);
         }
     }
 
@@ -518,7 +488,7 @@ impl Finder {
         }
     }
 
-    fn volumes(&mut self, volumes: &[Volume]) {
+    fn volumes(&mut self, volumes: &[Volume], kind: &Kind) {
         for (i, volume) in volumes.iter().enumerate() {
             let at = format!("volumes[{i}]");
             self.ok(format!("{at}.name"), name::check_part(&volume.name));
@@ -533,7 +503,19 @@ impl Finder {
                     self.ok(format!("{at}.source.claim"), name::check_object(claim));
                 }
                 VolumeSource::Config(config) => {
-                    self.config(&format!("{at}.source.config"), &config.name, &config.version)
+                    self.config(&format!("{at}.source.config"), &config.name, &config.version);
+                }
+                VolumeSource::PerInstance(own) => {
+                    self.ok(format!("{at}.source.per_instance.size"), own.size.parse::<Memory>());
+                    if let Some(class) = &own.class {
+                        self.ok(format!("{at}.source.per_instance.class"), name::check_object(class));
+                    }
+                    if !matches!(kind, Kind::Service(service) if service.identities == Identities::Stable) {
+                        self.add(
+                            format!("{at}.source.per_instance"),
+                            "only a service with identities: stable can have volumes of each instance",
+                        );
+                    }
                 }
             }
         }

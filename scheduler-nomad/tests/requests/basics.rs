@@ -1,123 +1,13 @@
-//! What the interpreter sends and what it makes of the answers, against a scripted server.
-#![expect(clippy::unwrap_used, reason = "this is a test, which clippy cannot tell in its helpers")]
+//! Launch, delete, status and list.
 
-use std::collections::VecDeque;
-use std::future::{Ready, ready};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
-
-use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Full;
 use scheduler_core::{
-    Change, Conflict, Container, Delete, Deleted, Detail, Effect, Error, ErrorKind, Feature, Filter, Guard, Launch,
-    Launched, List, Missing, OwnerId, Retry, Role, Scheduler as _, Status, Support, Target, Workload,
+    Change, Conflict, Container, Delete, Deleted, Detail, Effect, ErrorKind, Feature, Filter, Guard, List, Missing,
+    OwnerId, Retry, Role, Scheduler as _, Status, Support,
 };
-use scheduler_nomad::client::{Client, ConnectOptions};
-use scheduler_nomad::{NomadScheduler, RenderContext, render};
 use serde_json::{Value, json};
-use tower::{BoxError, Service};
 
-/// A server that answers what it is told, in order, and remembers what it was asked.
-#[derive(Clone, Default)]
-struct Script(Arc<Mutex<State>>);
-
-#[derive(Default)]
-struct State {
-    answers: VecDeque<Response<Full<Bytes>>>,
-    asked: Vec<String>,
-}
-
-impl Script {
-    fn answer(self, body: &Value) -> Self {
-        self.push(200, "application/json", &body.to_string())
-    }
-
-    fn refuse(self, code: u16, sentence: &str) -> Self {
-        self.push(code, "text/plain; charset=utf-8", sentence)
-    }
-
-    fn push(self, code: u16, kind: &str, body: &str) -> Self {
-        let response = Response::builder().status(code).header("content-type", kind);
-        let response = response.header("date", "Thu, 01 Jan 2026 01:00:00 GMT");
-        self.0.lock().unwrap().answers.push_back(response.body(Full::from(body.to_owned())).unwrap());
-        self
-    }
-
-    /// A scheduler for a server of this version.
-    async fn of_version(&self, version: &str) -> NomadScheduler {
-        let agent = json!({"member": {"Tags": {"build": version}}}).to_string();
-        self.0.lock().unwrap().answers.push_front(Response::new(Full::from(agent)));
-        let options = ConnectOptions::explicit("http://127.0.0.1").service(self.clone());
-        let client = Client::connect(options).await.unwrap();
-        self.0.lock().unwrap().asked.clear();
-        NomadScheduler::new(client, OwnerId::new("platform").unwrap())
-    }
-
-    async fn scheduler(&self) -> NomadScheduler {
-        self.of_version("2.0.6").await
-    }
-
-    /// What was asked; everything that was to be answered must have been asked for.
-    fn asked(&self) -> Vec<String> {
-        let state = self.0.lock().unwrap();
-        assert_eq!(state.answers.len(), 0, "answers that nobody asked for, after {:?}", state.asked);
-        state.asked.clone()
-    }
-}
-
-impl Service<Request<Full<Bytes>>> for Script {
-    type Response = Response<Full<Bytes>>;
-    type Error = BoxError;
-    type Future = Ready<Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Full<Bytes>>) -> Self::Future {
-        let mut state = self.0.lock().unwrap();
-        let path = request.uri().path().trim_start_matches("/v1/");
-        state.asked.push(format!("{} {path}", request.method()));
-        ready(state.answers.pop_front().ok_or_else(|| "the script has no more answers".into()))
-    }
-}
-
-fn workload() -> Workload {
-    Workload::service("shop", "web").container(Container::new("web", "web:1").memory("64Mi", "64Mi").port("http", 80))
-}
-
-fn target() -> Target {
-    Target::new("shop", "web").unwrap()
-}
-
-/// The job as a server holds it after a launch.
-fn stored() -> Value {
-    let owner = OwnerId::new("platform").unwrap();
-    let job = render(&workload().check().unwrap(), &owner, &RenderContext::new(1)).unwrap().job;
-    let mut job = serde_json::to_value(job).unwrap();
-    (job["Version"], job["CreateIndex"], job["JobModifyIndex"]) = (3.into(), 7.into(), 12.into());
-    job
-}
-
-fn source() -> Value {
-    json!({"Source": serde_json::to_string(&workload().check().unwrap()).unwrap(), "Format": "json"})
-}
-
-fn registered(index: u64) -> Value {
-    json!({"EvalID": "e", "JobModifyIndex": index, "Index": index})
-}
-
-fn planned(kind: &str, destructive: u64, in_place: u64) -> Value {
-    json!({
-        "Diff": {"Type": kind},
-        "Annotations": {"DesiredTGUpdates": {"web": {"DestructiveUpdate": destructive, "InPlaceUpdate": in_place}}},
-    })
-}
-
-async fn launch(script: &Script, workload: Workload, guard: Guard) -> Result<Launched, Error> {
-    script.scheduler().await.launch(Launch::new(workload.check().unwrap()).guard(guard)).await
-}
+use crate::script::Script;
+use crate::{launch, planned, registered, source, stored, target, workload};
 
 #[tokio::test]
 async fn what_cannot_be_rendered_or_is_not_supported_is_refused_before_anything_is_sent() {
@@ -242,12 +132,14 @@ async fn what_has_ended_is_launched_over_and_is_another_one() {
 async fn a_delete_stops_then_waits_then_purges() {
     let none = json!([]);
     let script = Script::default().answer(&stored()).answer(&source()).answer(&registered(20));
-    let script = script.answer(&none).answer(&none).answer(&registered(21));
+    let script = script.answer(&none).answer(&none).answer(&none).refuse(404, "variable not found");
+    let script = script.answer(&registered(21));
     let deleted = script.scheduler().await.delete(Delete::new(target())).await.unwrap();
     assert_eq!(deleted, Deleted::Gone);
     let stop =
         ["GET job/web", "GET job/web/submission", "PUT jobs", "GET job/web/allocations", "GET job/web/evaluations"];
-    assert_eq!(script.asked(), [&stop[..], &["DELETE job/web"]].concat());
+    let purge = ["GET job/web/services", "GET var/nomad/jobs/web", "DELETE job/web"];
+    assert_eq!(script.asked(), [&stop[..], &purge[..]].concat());
 
     // What runs, and what may still be placed, keeps it from being purged.
     let mut stopped = stored();
@@ -266,9 +158,9 @@ async fn a_delete_stops_then_waits_then_purges() {
 async fn what_somebody_else_left_stopped_is_absent_and_not_purged() {
     let mut theirs = stored();
     (theirs["Stop"], theirs["Meta"]["scheduler/owner"]) = (true.into(), "other".into());
-    let script = Script::default().answer(&theirs).answer(&json!([]));
+    let script = Script::default().answer(&theirs).answer(&json!([])).refuse(404, "variable not found");
     let deleted = script.scheduler().await.delete(Delete::new(target())).await.unwrap();
-    assert_eq!((deleted, script.asked().len()), (Deleted::WasAbsent, 2));
+    assert_eq!((deleted, script.asked().len()), (Deleted::WasAbsent, 3));
 }
 
 #[tokio::test]

@@ -1,0 +1,134 @@
+//! History, plans, jobs and runs.
+
+use scheduler_core::{
+    Change, Conflict, Container, Effect, ErrorKind, Guard, History, MarkHealthy, MarkedHealthy, OwnerId, Plan,
+    PlanToken, Run, RunKey, Scheduler as _, Target, Workload,
+};
+use scheduler_nomad::{RenderContext, render};
+use serde_json::{Value, json};
+
+use crate::script::Script;
+use crate::{launch, planned, registered, source, stored, target, workload};
+
+/// hashicorp/nomad#24957: what a version says of its status is not asked.
+#[tokio::test]
+async fn a_history_is_a_list_of_versions_and_a_source_for_each() {
+    let version = |number: u64, stop: bool| {
+        let mut version = stored();
+        (version["Version"], version["JobModifyIndex"], version["Stop"]) =
+            (number.into(), (10 + number).into(), stop.into());
+        version["SubmitTime"] = (number * 1_000_000_000).into();
+        version["Status"] = "dead".into();
+        version
+    };
+    let versions = json!({"Versions": [version(3, false), version(2, false), version(1, true)]});
+    let script = Script::default().answer(&versions).answer(&source()).answer(&source());
+    let history = script.scheduler().await.history(History::new(target())).await.unwrap().entries;
+    assert_eq!(script.asked(), ["GET job/web/versions", "GET job/web/submission", "GET job/web/submission"]);
+    // Two versions of one source: the second came of a scale, say.
+    assert_eq!((history.len(), history[0].current, history[0].launched.millis()), (1, true, 2_000));
+
+    let revision = workload().check().unwrap().revision().clone();
+    let script = Script::default().answer(&stored()).answer(&json!({"Versions": [version(3, false)]}));
+    let script = script.answer(&source()).answer(&json!({}));
+    let marked = script.scheduler().await.mark_healthy(MarkHealthy::new(target(), revision.clone())).await.unwrap();
+    assert_eq!(marked, MarkedHealthy::Now);
+    let tag = format!("healthy-{}", revision.as_str().replace(':', "-"));
+    let put = format!("PUT job/web/versions/{tag}/tag");
+    assert_eq!(script.asked(), ["GET job/web", "GET job/web/versions", "GET job/web/submission", &put]);
+    assert_eq!(script.sent()[3]["Version"], 3);
+}
+
+#[tokio::test]
+async fn a_plan_is_a_launch_without_its_registration() {
+    let script = Script::default().answer(&stored()).answer(&source()).answer(&planned("Edited", 1, 0));
+    let changed = workload().label("team", "blue").check().unwrap();
+    let plan = script.scheduler().await.plan(Plan::new(changed.clone())).await.unwrap();
+    assert_eq!(plan.change, Change::Updated(Effect::Rolling));
+    assert_eq!(script.asked(), ["GET job/web", "GET job/web/submission", "PUT job/web/plan"]);
+    let token: PlanToken = plan.token.to_string().parse().unwrap();
+    let mut moved = stored();
+    moved["JobModifyIndex"] = 13.into();
+    let script = Script::default().answer(&moved);
+    let error = launch(&script, workload().label("team", "blue"), Guard::IfPlan(token.clone())).await.unwrap_err();
+    let now = Some(scheduler_core::Version::new("7.13"));
+    assert_eq!((error.kind(), script.asked().len()), (&ErrorKind::Conflict(Conflict::Moved { now }), 1));
+    let script = Script::default();
+    let error = launch(&script, workload(), Guard::IfPlan(token)).await.unwrap_err();
+    assert_eq!((error.kind(), script.asked().len()), (&ErrorKind::InvalidArgument, 0));
+}
+
+/// hashicorp/nomad#2551: nothing is done to instances, and yet it is a change.
+#[tokio::test]
+async fn a_change_of_the_update_block_alone_is_one() {
+    let plan = json!({"Diff": {"Type": "Edited"}, "Annotations": {"DesiredTGUpdates": {"web": {"Ignore": 3}}}});
+    let script = Script::default().answer(&stored()).answer(&source()).answer(&plan).answer(&registered(20));
+    let launched = launch(&script, workload().progress_deadline(50), Guard::IfOwned).await.unwrap();
+    assert_eq!(launched.change, Change::Updated(Effect::InPlace));
+}
+
+fn job() -> Workload {
+    Workload::job("shop", "web").container(Container::new("web", "web:1"))
+}
+
+fn stored_job(workload: Workload) -> (Value, Value) {
+    let workload = workload.check().unwrap();
+    let owner = OwnerId::new("platform").unwrap();
+    let mut job = serde_json::to_value(render(&workload, &owner, &RenderContext::new(0)).unwrap().job).unwrap();
+    (job["Version"], job["CreateIndex"], job["JobModifyIndex"]) = (3.into(), 7.into(), 12.into());
+    (job, json!({"Source": serde_json::to_string(&workload).unwrap(), "Format": "json"}))
+}
+
+#[tokio::test]
+async fn a_job_is_not_run_again_to_repair_it() {
+    let (mut live, source) = stored_job(job());
+    let other = job().label("team", "blue");
+    let script = Script::default().answer(&live).answer(&source);
+    assert_eq!(*launch(&script, other, Guard::IfOwned).await.unwrap_err().kind(), ErrorKind::MustReplace);
+    assert_eq!(script.asked().len(), 2);
+    live["TaskGroups"][0]["RestartPolicy"]["Attempts"] = 9.into();
+    let plan = |place: u64| {
+        let updates = json!({"DesiredTGUpdates": {"web": {"Place": place}}});
+        Script::default()
+            .answer(&live)
+            .answer(&source)
+            .answer(&json!({"Diff": {"Type": "Edited"}, "Annotations": updates}))
+    };
+    let script = plan(1);
+    assert_eq!(*launch(&script, job(), Guard::IfOwned).await.unwrap_err().kind(), ErrorKind::MustReplace);
+    assert_eq!(script.asked().len(), 3);
+    let script = plan(0).answer(&registered(20));
+    let repaired = launch(&script, job(), Guard::IfOwned).await.unwrap();
+    assert_eq!(repaired.change, Change::Updated(Effect::InPlace));
+}
+
+#[tokio::test]
+async fn a_run_is_one_request_and_two_if_it_is_there() {
+    let run = || Run::one_off(job().check().unwrap(), RunKey::new("a").unwrap());
+    let script = Script::default().answer(&registered(7));
+    assert!(script.scheduler().await.run(run()).await.unwrap().created);
+    assert_eq!(script.asked(), ["PUT jobs"]);
+    let sent = script.sent().remove(0);
+    assert_eq!((&sent["EnforceIndex"], &sent["JobModifyIndex"]), (&json!(true), &json!(0)));
+    let exists = || Script::default().refuse(500, "Enforcing job modify index 0: job already exists");
+    let script = exists().answer(&stored_job(job()).0);
+    assert!(!script.scheduler().await.run(run()).await.unwrap().created);
+    let mut theirs = stored_job(job()).0;
+    theirs["Meta"]["scheduler/owner"] = "other".into();
+    let script = exists().answer(&theirs);
+    let error = script.scheduler().await.run(run()).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Conflict(Conflict::Owner { owner: Some(_) })), "{error}");
+
+    let tick = Workload::periodic("shop", "tick", "0 3 * * *").container(Container::new("t", "t:1").port("http", 80));
+    let (live, source) = stored_job(tick);
+    let script = Script::default().answer(&live).answer(&source).answer(&registered(7));
+    let now = Run::now(Target::new("shop", "tick").unwrap(), RunKey::new("a").unwrap());
+    let name = script.scheduler().await.run(now).await.unwrap().run.target().name.to_string();
+    assert_eq!(script.asked(), ["GET job/tick", "GET job/tick/submission", "PUT jobs"]);
+    let sent = script.sent().remove(2)["Job"].clone();
+    assert_eq!(
+        (&sent["ID"], &sent["Periodic"], &sent["Meta"]["scheduler/run-of"]),
+        (&json!(name), &Value::Null, &json!("tick"))
+    );
+    assert_eq!(sent["TaskGroups"][0]["Services"][0]["Name"], format!("{name}--http"));
+}
