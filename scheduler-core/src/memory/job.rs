@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use std::sync::Arc;
+
 use super::instance::Instance;
 use super::mutation::{Mutant, Mutation};
 use super::object::{MainObject, Place};
@@ -111,7 +113,7 @@ impl MainObject {
         self.refused = (!allowed && !next.is_empty()).then_some(since);
         for ordinal in next.iter().filter(|_| allowed) {
             let place = Place { ordinal: (job.completions > 1).then_some(*ordinal), node: None };
-            self.make(self.spec.template.clone(), place, serial, now);
+            self.make(Arc::clone(&self.spec.template), place, serial, now);
         }
         allowed && !next.is_empty()
     }

@@ -159,8 +159,6 @@ mutations! {
     ResumesAlways,
     /// Clause 6: a canary update replaces instances without a promotion.
     SkipsCanaries,
-    /// Clause 6: the first change of what never ran waits for a promotion.
-    CanaryAtFirstLaunch,
     /// Clause 6: canaries that are not ready can be promoted.
     PromotesUntested,
     /// Clause 6: an abort leaves the canaries.

@@ -99,8 +99,7 @@ impl Rollout {
             return Self { completed, before, stage: self.stage, hold: self.hold, ..next };
         }
         let before = if self.completed { Some(Arc::clone(&old.template)) } else { self.before.clone() };
-        let beside = before.as_ref().is_some_and(|before| *before != new.template)
-            || (before.is_none() && mutant.is(Mutation::CanaryAtFirstLaunch));
+        let beside = before.as_ref().is_some_and(|before| *before != new.template);
         let canaries = beside && canaries(new).is_some() && !mutant.is(Mutation::SkipsCanaries);
         let stage = if canaries { Stage::Canaries } else { Stage::Rolling };
         // A hold ends with the launch that changes something; other changes leave it.

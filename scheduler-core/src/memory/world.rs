@@ -182,7 +182,7 @@ impl World {
     fn forget_deleted(&mut self) {
         let over = |object: &MainObject| object.deleting && object.live().next().is_none();
         self.runs.retain(|_, run| !over(run));
-        self.workloads.retain(|_, object| !(over(object) && !matches!(object.spec.kind, Kind::Periodic(_))));
+        self.workloads.retain(|_, object| !over(object) || matches!(object.spec.kind, Kind::Periodic(_)));
         let runs = self.runs.values().chain(self.workloads.values());
         let with_runs: BTreeSet<Target> = runs.filter_map(|run| run.run_of.clone()).collect();
         let leaks = self.mutant.is(Mutation::DeleteLeaksRuns);

@@ -7,6 +7,7 @@ mod delete;
 mod diagnosis;
 mod fields;
 mod guard;
+mod job;
 mod launch;
 mod ops;
 mod owner;
@@ -47,6 +48,7 @@ pub(super) const ALL: &[&[Case]] = &[
     scale::CASES,
     rollout::CASES,
     delete::CASES,
+    job::CASES,
     status::CASES,
     diagnosis::CASES,
     wait::CASES,

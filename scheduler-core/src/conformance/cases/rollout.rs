@@ -1,5 +1,7 @@
 //! Clause 6: restarting, pausing, canaries, and what is done to one instance.
 
+use std::time::Duration;
+
 use super::cases;
 use crate::conformance::ctx::{Ctx, DONE, check, check_eq, ids, refused};
 use crate::conformance::{Failure, Outcome};
@@ -164,8 +166,12 @@ async fn pause_stops_and_goes_on(ctx: Ctx) -> Outcome {
     ctx.settle("web", "updating", |seen| Ok(seen.noticed && seen.counts.updated > 0)).await?;
     let steered = web(&ctx, RolloutAction::Pause).await?;
     check!(steered.changed, "the pause says that it changed nothing");
-    let stopped = paused(&ctx).await?;
-    check!(!ids(&stopped).is_disjoint(&old), "the rollout was over already, although it takes seconds");
+    let since = paused(&ctx).await?.at;
+    let stopped = |seen: &Observation| {
+        check!(!ids(seen).is_disjoint(&old), "the rollout went on: {:?}", seen.instances);
+        Ok(seen.at.since(since) >= Duration::from_secs(6))
+    };
+    ctx.settle("web", "paused for longer than the rollout takes", stopped).await?;
     let steered = web(&ctx, RolloutAction::Resume).await?;
     check!(steered.changed, "the resumption says that it changed nothing");
     let done = ctx.healthy("web").await?;
@@ -208,7 +214,7 @@ async fn pause_stops_the_deadline(ctx: Ctx) -> Outcome {
     ctx.settle("web", "updating", |seen| Ok(seen.noticed && seen.counts.updated > 0)).await?;
     web(&ctx, RolloutAction::Pause).await?;
     let since = paused(&ctx).await?.at;
-    let patience = std::time::Duration::from_secs(u64::from(ctx.timing().patience) + 1);
+    let patience = Duration::from_secs(u64::from(ctx.timing().patience) + 5);
     let long = |seen: &Observation| {
         check_eq!(seen.verdict(), Verdict::Progressing(Waiting::Paused), "the verdict while it is paused");
         Ok(seen.at.since(since) >= patience)
@@ -325,14 +331,16 @@ async fn instance_only_ours(ctx: Ctx) -> Outcome {
 }
 
 async fn stop_again(ctx: Ctx) -> Outcome {
-    let before = ctx.launch_healthy(ctx.service("web")).await?;
+    // It takes its time to end.
+    let before = ctx.launch_healthy(ctx.fated("web", Fate::Stubborn).termination_grace(5)).await?;
     let victim = first(&before)?;
-    act(&ctx, &victim, InstanceAction::Stop).await??;
+    check_eq!(act(&ctx, &victim, InstanceAction::Stop).await??, InstanceAnswer::Told, "the first answer");
+    check_eq!(act(&ctx, &victim, InstanceAction::Stop).await??, InstanceAnswer::WasEnding, "the second answer");
     let after = replaced(&ctx, &before).await?;
     match act(&ctx, &victim, InstanceAction::Stop).await? {
         Ok(InstanceAnswer::WasEnding) => {}
         Err(error) if *error.kind() == ErrorKind::NotFound(Missing::Instance) => {}
-        other => return Err(Failure(format!("stopping what has been stopped was answered {other:?}"))),
+        other => return Err(Failure(format!("stopping what has ended was answered {other:?}"))),
     }
     check_eq!(ids(&ctx.healthy("web").await?), ids(&after), "the instances after it");
     Ok(())

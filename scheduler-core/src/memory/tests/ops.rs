@@ -254,11 +254,9 @@ async fn a_route_is_taken_by_the_first_who_writes_it() {
     let read = |op: &Expose| cluster.shared.world().decide_expose(op, &owner()).unwrap().unwrap();
     let (web, api) = (of("web"), of("api"));
     let (of_web, of_api) = (read(&web), read(&api));
-    let mut world = cluster.shared.world();
-    world.expose(&web, &of_web, &owner()).unwrap();
-    let refused = world.expose(&api, &of_api, &owner()).unwrap_err();
+    cluster.shared.world().expose(&web, &of_web, &owner()).unwrap();
+    let refused = cluster.shared.world().expose(&api, &of_api, &owner()).unwrap_err();
     assert_eq!(*refused.kind(), ErrorKind::Conflict(Conflict::RouteTaken { by: "shop/web".into() }));
-    drop(world);
     // The order of the list means nothing.
     let turned = Expose::new(target(), web.routes.into_iter().rev());
     assert!(!scheduler.expose(turned).await.unwrap().changed);
