@@ -70,6 +70,8 @@ features! {
     Systems "one instance on each node",
     /// Instances with stable identities.
     StableIdentities "stable identities",
+    /// An instance with a stable identity starts only when its predecessor has ended.
+    OrderedSuccessors "successors that start only when their predecessors have ended",
     /// Volumes of each instance with a stable identity.
     PerInstanceVolumes "volumes of each instance",
     /// Canary updates, with promote and abort.

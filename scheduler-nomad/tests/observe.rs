@@ -255,6 +255,17 @@ fn exit_code_zero_is_not_always_success() {
     assert_eq!(judged.instances[0].exit, Some(Exit::new(0)));
 }
 
+/// A completion that was reached is reached, whatever became of another try.
+#[test]
+fn one_success_of_a_completion_is_enough() {
+    let mut twice = recorded!("job-complete");
+    let mut later = twice.allocations[0].clone();
+    (later["ID"], later["CreateIndex"], later["ClientStatus"]) = ("later".into(), 999_999.into(), "failed".into());
+    twice.allocations.push(later);
+    let twice = seen(&twice);
+    assert_eq!((twice.finished, twice.counts.succeeded, twice.counts.failed), (Some(Finished::Complete), 2, 1));
+}
+
 /// What ran before a job was stopped and launched anew is of another life.
 #[test]
 fn instances_of_an_earlier_life_are_not_counted() {

@@ -372,7 +372,7 @@ async fn configurations_are_kept_pruned_and_taken_along() {
     assert!(!versions.contains(put(&place, "1").version().as_str()));
     let full = put(&place, &"x".repeat(60_000));
     let error = place.scheduler.put_config(full.clone().entry("C", "y".repeat(5_000))).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!((error.kind(), error.causes()[0].path.as_str()), (&ErrorKind::InvalidArgument, "entries"));
     let other = NomadScheduler::new(place.client.clone(), OwnerId::new("other").unwrap());
     let theirs = other.put_config(put(&place, "0")).await.unwrap_err();
     assert!(matches!(theirs.kind(), ErrorKind::Conflict(Conflict::Owner { .. })), "{theirs}");

@@ -63,6 +63,9 @@ pub enum Hand {
     LoseNode,
     /// [`Fate::OutOfMemory`]: a container can be killed for its memory.
     OutOfMemory,
+    /// A container writes `start <n>` with the count of its restarts when it starts, `tick <k>` from zero each half second
+    /// while it runs, and `end` when it ends by itself.
+    KnownOutput,
     /// The image alone decides a container's fate, so that sidecars and init containers have one too.
     ImageFates,
 }

@@ -39,11 +39,11 @@ impl Log {
 }
 
 impl Run {
-    /// What it has written by now: `start` and its number, a `tick` each half second, and `end` if it ended by itself.
+    /// What it has written by now: `start` and its number, a `tick` from zero each half second, and `end` if it ended by itself.
     pub(super) fn lines(&self, now: Timestamp) -> Vec<(Timestamp, String)> {
         let mut lines = vec![(self.since, format!("start {}", self.number))];
         let over = self.until.map(|(at, _)| at);
-        let ticks = (1_u32..).map(|count| (self.since.plus(TICK.saturating_mul(count)), count));
+        let ticks = (0_u32..).map(|count| (self.since.plus(TICK.saturating_mul(count)), count));
         let written = ticks.take_while(|(at, _)| *at <= now && over.is_none_or(|over| *at < over));
         lines.extend(written.map(|(at, count)| (at, format!("tick {count}"))));
         if let Some((at, true)) = self.until {
@@ -72,13 +72,13 @@ mod tests {
         let mut log = Log::default();
         log.begin(0, at(1_000));
         let run = log.present.unwrap();
-        assert_eq!(texts(&run, 1_000), ["1000 start 0"]);
-        assert_eq!(texts(&run, 2_100), ["1000 start 0", "1500 tick 1", "2000 tick 2"]);
+        assert_eq!(texts(&run, 1_000), ["1000 start 0", "1000 tick 0"]);
+        assert_eq!(texts(&run, 2_100), ["1000 start 0", "1000 tick 0", "1500 tick 1", "2000 tick 2"]);
         assert_eq!(run.next(at(2_000)), Some(at(2_500)));
         log.end(at(2_000), true);
         log.end(at(9_000), false);
         let run = log.present.unwrap();
-        assert_eq!(texts(&run, 9_000), ["1000 start 0", "1500 tick 1", "2000 end"]);
+        assert_eq!(texts(&run, 9_000), ["1000 start 0", "1000 tick 0", "1500 tick 1", "2000 end"]);
         assert_eq!(run.next(at(2_000)), None);
         log.begin(1, at(3_000));
         assert_eq!((log.previous, log.present.unwrap().number), (Some(run), 1));

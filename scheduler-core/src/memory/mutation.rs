@@ -243,8 +243,6 @@ mutations! {
     RunForgetsKey,
     /// Clause 14: takes over what is somebody else's under the run's name.
     RunTakesOverOthers,
-    /// Clause 14: runs what is no job.
-    RunsServices,
     /// Clause 14: does not tell of which periodic job a run is.
     RunForgetsPeriodic,
     /// Clause 14: what never started has ended well.

@@ -40,7 +40,7 @@ impl World {
         let mutant = self.mutant;
         match &op.what {
             RunWhat::OneOff(job) => {
-                if !matches!(job.kind, Kind::Job(_)) && !mutant.is(Mutation::RunsServices) {
+                if !matches!(job.kind, Kind::Job(_)) {
                     let words = format!("a {} cannot be run once; a job can", job.kind.name());
                     return Err(Error::invalid_argument(words));
                 }

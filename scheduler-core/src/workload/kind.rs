@@ -102,7 +102,8 @@ pub enum Identities {
     /// It is.
     #[default]
     Interchangeable,
-    /// Each has an ordinal from zero, which its successor has too; no two instances that run have the same.
+    /// Each has an ordinal from zero, which its successor has too. No two instances have the same, but for one that is on its
+    /// way out beside its successor, on a backend without [`OrderedSuccessors`](crate::Feature::OrderedSuccessors).
     ///
     /// Needs an update of `rolling: {max_surge: 0, max_unavailable: 1}`: a successor cannot run beside its predecessor, and
     /// not every platform replaces more than one at a time.

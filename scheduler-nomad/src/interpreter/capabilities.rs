@@ -21,6 +21,7 @@ const LACKS: &[(Feature, &str)] = &[
     (Feature::ReplaceOverlap, "Nomad leaves a run out or starts it beside the last one; it ends none"),
     (Feature::StartingDeadline, "Nomad starts what it missed when it comes back, however late"),
     (Feature::PeriodicHistory, "the servers collect all ended runs after one time (batch_eval_gc_threshold)"),
+    (Feature::OrderedSuccessors, "Nomad starts a new allocation when the old one is told to end, not when it has"),
     (Feature::PerInstanceVolumes, "Nomad finds a volume for each instance (per_alloc) and makes none"),
     (Feature::WeightedRoutes, "the tags of a service say nothing of other services, nor of weights"),
     (Feature::LogsSince, "Nomad keeps output without its times"),

@@ -58,12 +58,7 @@ pub(super) struct Outcome {
 
 /// Judges a job by the allocations of its present life, the last one of each completion. The job's own status is not asked: it
 /// is `pending` after a failure that nobody mends (hashicorp/nomad#12489).
-pub(super) fn outcome<'a>(
-    job: &Job,
-    completions: u32,
-    allocations: impl Iterator<Item = &'a Allocation>,
-    evaluated: bool,
-) -> Outcome {
+pub(super) fn outcome<'a>(job: &Job, completions: u32, allocations: impl Iterator<Item = &'a Allocation>) -> Outcome {
     let mut outcome = Outcome::default();
     let mut last: BTreeMap<u32, &Allocation> = BTreeMap::new();
     for alloc in allocations {
@@ -87,7 +82,7 @@ pub(super) fn outcome<'a>(
             // A lost one is placed anew as soon as the server has looked.
             && (alloc.client_status != ClientStatus::Lost || job.status == JobStatus::Dead)
     };
-    let over = evaluated && last.values().all(|alloc| alloc.client_status.is_terminal());
+    let over = last.values().all(|alloc| alloc.client_status.is_terminal());
     if outcome.succeeded >= completions {
         outcome.finished = Some(Finished::Complete);
     } else if over && last.values().any(|alloc| hopeless(alloc)) {

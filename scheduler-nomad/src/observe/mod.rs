@@ -169,7 +169,7 @@ pub fn observe(objects: &NativeObjects<'_>, at: Timestamp) -> Option<Observation
         seen.awaits_promotion = deployment.is_some_and(|deployment| awaits_promotion(objects, deployment));
     }
     if seen.kind == KindName::Job {
-        let outcome = kind::outcome(job, count, of_this_life(objects), seen.noticed);
+        let outcome = kind::outcome(job, count, of_this_life(objects));
         (seen.finished, seen.counts.succeeded, seen.counts.failed) =
             (outcome.finished.filter(|_| seen.noticed), outcome.succeeded, outcome.failed);
     }

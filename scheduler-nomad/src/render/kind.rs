@@ -1,11 +1,9 @@
 //! What each kind of workload is on Nomad: the type of its job, how many instances, and what becomes of those that end.
 
-use scheduler_core::{
-    CheckedWorkload, Error, Feature, Identities, Job, Kind, Overlap, Periodic, Service, System, Update,
-};
+use scheduler_core::{CheckedWorkload, Error, Feature, Job, Kind, Overlap, Periodic, Service, System, Update};
 use serde_json::{Value, json};
 
-use super::{fault, lacking, nanos, unknown};
+use super::{lacking, nanos, unknown};
 
 /// How often, and how fast, a task of a service is started again on its node, as near as Nomad comes to Kubernetes'
 /// back-off of 10 s to 5 min: ten quick starts, then a pause until the interval is over, and so on for ever.
@@ -15,7 +13,7 @@ const RESTART_INTERVAL: u32 = 300;
 /// The pauses before an allocation that cannot be started on its node is placed anew.
 const RESCHEDULE_DELAY: u32 = 10;
 const LONGEST_RESCHEDULE_DELAY: u32 = 300;
-/// The tries of a job are counted anew after this time: ten years, which is never.
+/// The tries of a job are counted anew after this time: ten years, which is never. All of them have to fit in.
 const RETRY_INTERVAL: u32 = 315_360_000;
 
 pub(super) fn type_of(kind: &Kind) -> Result<&'static str, Error> {
@@ -83,9 +81,6 @@ fn check_job(job: &Job) -> Result<(), Error> {
     if job.time_to_live.is_some() {
         return Err(lacking(Feature::JobTimeToLive));
     }
-    if job.retries >= RETRY_INTERVAL / RESTART_DELAY {
-        return Err(fault("kind.job.retries".to_owned(), "is more than Nomad tries within its longest interval"));
-    }
     Ok(())
 }
 
@@ -119,7 +114,8 @@ fn service_update(workload: &CheckedWorkload, service: &Service, replicas: u32) 
     match service.update {
         Update::Rolling(bounds) => {
             update["MaxParallel"] = bounds.max_unavailable.max(1).into();
-            if bounds.max_unavailable == 0 && service.identities == Identities::Interchangeable {
+            // Not with stable identities: those allow one to be missing.
+            if bounds.max_unavailable == 0 {
                 update["Canary"] = replicas.max(1).into();
                 update["AutoPromote"] = true.into();
             }

@@ -40,6 +40,69 @@ async fn a_history_is_a_list_of_versions_and_a_source_for_each() {
 }
 
 #[tokio::test]
+async fn a_history_begins_anew_with_another_life() {
+    let version = |number: u64| {
+        let mut version = stored();
+        (version["Version"], version["JobModifyIndex"]) = (number.into(), (10 + number).into());
+        version["Meta"]["scheduler/born"] = "12".into();
+        version
+    };
+    let versions = json!({"Versions": [version(3), version(2), version(1)]});
+    let script = Script::default().answer(&versions).answer(&source());
+    let history = script.scheduler().await.history(History::new(target())).await.unwrap().entries;
+    assert_eq!((history.len(), script.asked().len()), (1, 2));
+}
+
+/// The versions of so many revisions, the newest first, each with a name; and a source for each.
+fn named(revisions: usize, name: impl Fn(usize, &Workload) -> Option<String>) -> (Value, Vec<Value>) {
+    let all: Vec<Workload> = (0..revisions).map(|n| workload().label("n", n.to_string())).collect();
+    let version = |(n, workload): (usize, &Workload)| {
+        let mut version = stored();
+        (version["Version"], version["JobModifyIndex"]) = ((100 - n).into(), (1000 - n).into());
+        if let Some(name) = name(n, workload) {
+            version["VersionTag"] = json!({"Name": name});
+        }
+        version
+    };
+    let versions: Vec<Value> = all.iter().enumerate().map(version).collect();
+    let source = |workload: &Workload| json!({"Source": serde_json::to_string(workload).unwrap(), "Format": "json"});
+    (json!({"Versions": versions}), all.iter().map(source).collect())
+}
+
+fn tag(workload: &Workload) -> String {
+    format!("healthy-{}", workload.clone().check().unwrap().revision().as_str().replace(':', "-"))
+}
+
+/// A version with a name is kept for ever, so that marks are not.
+#[tokio::test]
+async fn the_ten_newest_marks_are_kept_and_no_name_is_taken_from_others() {
+    let mark = MarkHealthy::new(target(), workload().label("n", "0").check().unwrap().revision().clone());
+    let (versions, sources) = named(12, |n, workload| (n > 0).then(|| tag(workload)));
+    let script = Script::default().answer(&stored()).answer(&versions);
+    let script = sources.iter().fold(script, Script::answer).answer(&json!({})).answer(&json!({})).answer(&json!({}));
+    script.scheduler().await.mark_healthy(mark.clone()).await.unwrap();
+    let old = |n: usize| format!("DELETE job/web/versions/{}/tag", tag(&workload().label("n", n.to_string())));
+    assert_eq!(script.asked().split_off(15), [old(10), old(11)]);
+
+    let (versions, sources) = named(1, |_, _| Some("release".to_owned()));
+    let script = Script::default().answer(&stored()).answer(&versions).answer(&sources[0]);
+    let error = script.scheduler().await.mark_healthy(mark).await.unwrap_err();
+    assert_eq!((error.kind(), script.asked().len()), (&ErrorKind::Precondition, 3));
+}
+
+#[tokio::test]
+async fn what_is_of_another_kind_must_be_replaced() {
+    let system = Workload::system("shop", "web").container(Container::new("web", "web:1"));
+    let periodic = Workload::periodic("shop", "web", "0 3 * * *").container(Container::new("web", "web:1"));
+    for other in [system, periodic, workload().stable()] {
+        let (live, source) = stored_job(other);
+        let script = Script::default().answer(&live).answer(&source);
+        let error = launch(&script, workload(), Guard::IfOwned).await.unwrap_err();
+        assert_eq!((error.kind(), script.asked().len()), (&ErrorKind::MustReplace, 2));
+    }
+}
+
+#[tokio::test]
 async fn a_plan_is_a_launch_without_its_registration() {
     let script = Script::default().answer(&stored()).answer(&source()).answer(&planned("Edited", 1, 0));
     let changed = workload().label("team", "blue").check().unwrap();

@@ -26,6 +26,8 @@ cases! {
     9 "job/parallelism" [Jobs, JobParallelism] => parallelism;
     /// A job that takes longer than its deadline fails for that.
     9 "job/deadline" [Jobs, JobDeadline] => deadline;
+    /// What was ended before it started has no exit code.
+    14 "job/never-started-has-no-exit" [Jobs, JobDeadline] => never_started;
     /// A job goes by itself when its time to live is over.
     9 "job/time-to-live" [Jobs, JobTimeToLive] => time_to_live;
     /// The instances of a job that has ended are shown, with how they ended.
@@ -61,7 +63,9 @@ cases! {
     /// Stable instances have the ordinals from zero.
     9 "stable/ordinals" [StableIdentities] => stable_ordinals;
     /// A successor has the ordinal of its predecessor, and starts when that has ended.
-    9 "stable/successor" [StableIdentities] => stable_successor;
+    9 "stable/successor" [StableIdentities, OrderedSuccessors] => stable_successor;
+    /// An update of stable instances keeps the ordinals.
+    9 "stable/update" [StableIdentities] => stable_update;
     /// A scale of stable instances takes the highest ordinals away.
     5 "stable/scale" [StableIdentities, Scale] => stable_scale;
     /// Interchangeable instances do not become stable in place.
@@ -138,6 +142,16 @@ async fn deadline(ctx: Ctx) -> Outcome {
     let failed = ctx.verdict("work", Verdict::Failed).await?;
     let kinds: Vec<_> = failed.diagnoses.iter().map(|d| d.kind).collect();
     check!(kinds.contains(&DiagnosisKind::JobDeadline), "the diagnoses are {kinds:?}");
+    Ok(())
+}
+
+async fn never_started(ctx: Ctx) -> Outcome {
+    let short = |job: &mut crate::Job| job.deadline = Some(crate::Seconds::new(2));
+    ctx.launch(ctx.job("work", Fate::PullError).with_job(short)).await?;
+    let failed = ctx.verdict("work", Verdict::Failed).await?;
+    check_eq!((failed.counts.succeeded, failed.finished), (0, Some(Finished::Failed)), "completions, and the end");
+    let exits: Vec<_> = failed.instances.iter().filter_map(|instance| instance.exit).collect();
+    check_eq!(exits, vec![], "the exits of what never started");
     Ok(())
 }
 
@@ -359,6 +373,15 @@ async fn stable_successor(ctx: Ctx) -> Outcome {
     };
     let new = ctx.settle("db", "healthy with other instances", one_each).await?;
     check_eq!(ordinals(&new), vec![Some(0), Some(1)], "the ordinals in the end");
+    Ok(())
+}
+
+async fn stable_update(ctx: Ctx) -> Outcome {
+    let old = ids(&ctx.launch_healthy(ctx.service("db").replicas(2).stable()).await?);
+    ctx.launch(ctx.with_tag(ctx.service("db").replicas(2).stable(), "2")).await?;
+    let other = |seen: &crate::Observation| Ok(seen.verdict() == Verdict::Healthy && ids(seen).is_disjoint(&old));
+    let new = ctx.settle("db", "healthy with other instances", other).await?;
+    check_eq!(ordinals(&new), vec![Some(0), Some(1)], "the ordinals");
     Ok(())
 }
 

@@ -3,20 +3,29 @@
 use super::Case;
 
 mod cancel;
+mod config;
 mod delete;
 mod diagnosis;
 mod fields;
 mod guard;
+mod history;
 mod job;
 mod launch;
+mod logs;
+mod namespace;
 mod ops;
 mod owner;
+mod plan;
 mod replicas;
 mod revision;
 mod rollout;
+mod route;
+mod run;
 mod scale;
+mod schedule;
 mod sequence;
 mod status;
+mod sweep;
 mod wait;
 mod watch;
 
@@ -47,6 +56,15 @@ pub(super) const ALL: &[&[Case]] = &[
     replicas::CASES,
     scale::CASES,
     rollout::CASES,
+    history::CASES,
+    run::CASES,
+    plan::CASES,
+    config::CASES,
+    route::CASES,
+    namespace::CASES,
+    logs::CASES,
+    sweep::CASES,
+    schedule::CASES,
     delete::CASES,
     job::CASES,
     status::CASES,

@@ -24,6 +24,8 @@ cases! {
     2 "scale/if-version" [Scale, CompareAndSet] => if_version;
     /// Guards that make no sense are refused.
     2 "scale/senseless-guards" [Scale] => senseless_guards;
+    /// What is being deleted cannot be scaled.
+    2 "scale/terminating" [Scale] => terminating;
     /// A job cannot be scaled.
     5 "scale/only-services" [Scale, Jobs] => only_services;
 }
@@ -124,8 +126,12 @@ async fn if_version(ctx: Ctx) -> Outcome {
     check_eq!(ctx.seen("web").await?.counts.desired, 0, "the count after it");
     let strange = Guard::IfVersion(Version::new("not a version"));
     refused("a scale of a version that never was", scale(&ctx, "web", 1, strange).await?)?;
-    let scaled = scale(&ctx, "web", 1, Guard::IfVersion(second)).await??;
+    let scaled = scale(&ctx, "web", 1, Guard::IfVersion(second.clone())).await??;
     check_eq!(scaled.to, 1, "the count");
+    let moved =
+        refused("a scale of the version before a scale", scale(&ctx, "web", 2, Guard::IfVersion(second)).await?)?;
+    check!(matches!(moved, ErrorKind::Conflict(Conflict::Moved { .. })), "its error is {moved:?}");
+    scale(&ctx, "web", 0, Guard::IfVersion(scaled.version)).await??;
     Ok(())
 }
 
@@ -136,6 +142,13 @@ async fn senseless_guards(ctx: Ctx) -> Outcome {
         check_eq!(kind, ErrorKind::InvalidArgument, "the error of {guard:?}");
     }
     check_eq!(ctx.seen("web").await?.counts.desired, 0, "the count after them");
+    Ok(())
+}
+
+async fn terminating(ctx: Ctx) -> Outcome {
+    ctx.terminating("web").await?;
+    let kind = refused("a scale of what is being deleted", scale(&ctx, "web", 2, Guard::IfOwned).await?)?;
+    check_eq!(kind, ErrorKind::Conflict(Conflict::Deleting), "its error");
     Ok(())
 }
 

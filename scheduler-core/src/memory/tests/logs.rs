@@ -37,12 +37,12 @@ async fn what_was_written_so_far_is_told_once() {
     let all = || Logs::new(target());
     assert_eq!(read(&scheduler, all()).await, [""; 0]);
     pass(1_600).await;
-    assert_eq!(read(&scheduler, all()).await, ["start 0", "tick 1"]);
+    assert_eq!(read(&scheduler, all()).await, ["start 0", "tick 0", "tick 1"]);
     // It ended after 2.05 s, and started again after 3.05 s.
     pass(2_000).await;
-    assert_eq!(read(&scheduler, all()).await, ["start 1", "tick 1"]);
+    assert_eq!(read(&scheduler, all()).await, ["start 1", "tick 0", "tick 1"]);
     assert_eq!(read(&scheduler, all().tail(1)).await, ["tick 1"]);
-    assert_eq!(read(&scheduler, all().previous()).await, ["start 0", "tick 1", "end"]);
+    assert_eq!(read(&scheduler, all().previous()).await, ["start 0", "tick 0", "tick 1", "end"]);
     let now = cluster.shared.world().now;
     let since = |ago: i64| Timestamp::from_millis(now.millis() - ago);
     assert_eq!(read(&scheduler, all().since(since(50))).await, ["tick 1"]);
@@ -56,24 +56,24 @@ async fn a_follower_goes_on_over_restarts_and_to_instances_that_come_later() {
     pass(1_600).await;
     let mut stream = scheduler.logs(Logs::new(target()).follow());
     let mut told = Vec::new();
-    for _ in 0..7 {
+    for _ in 0..9 {
         told.push(text(stream.next().await.unwrap().unwrap()));
     }
-    assert_eq!(told, ["start 0", "tick 1", "end", "start 1", "tick 1", "end", "start 2"]);
+    assert_eq!(told, ["start 0", "tick 0", "tick 1", "end", "start 1", "tick 0", "tick 1", "end", "start 2"]);
 
     let (_, scheduler) = plain();
     launch(&scheduler, image("web:1").replicas(0)).await;
     let mut stream = scheduler.logs(Logs::new(target()).follow());
     launch(&scheduler, image("web:1").replicas(2)).await;
     let (mut instances, mut times) = (Vec::new(), Vec::new());
-    for _ in 0..4 {
+    for _ in 0..6 {
         let LogItem::Line(line) = stream.next().await.unwrap().unwrap() else { panic!("a gap") };
         instances.push(line.instance);
         times.push(line.time.unwrap().millis() - 946_684_800_000);
     }
     // Interleaved as they come.
-    assert_eq!(times, [1_050, 1_050, 1_550, 1_550]);
-    assert_ne!(instances[0], instances[1]);
+    assert_eq!(times, [1_050, 1_050, 1_050, 1_050, 1_550, 1_550]);
+    assert_ne!(instances[4], instances[5]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,7 +81,7 @@ async fn following_ends_with_the_job_or_with_the_workload() {
     let (_, scheduler) = plain();
     let job = Workload::job("shop", "web").container(Container::new("main", "sim/done/after-1/exit-3:1"));
     launch(&scheduler, job.with_job(|job| job.retries = 1)).await;
-    let one = ["start 0", "tick 1", "end"];
+    let one = ["start 0", "tick 0", "tick 1", "end"];
     assert_eq!(read(&scheduler, Logs::new(target()).follow()).await, [one, one].concat());
 
     let (_, scheduler) = plain();
@@ -91,7 +91,7 @@ async fn following_ends_with_the_job_or_with_the_workload() {
         scheduler.delete(crate::Delete::new(target())).await.unwrap();
     };
     let (told, ()) = tokio::join!(read(&scheduler, Logs::new(target()).follow()), delete);
-    assert_eq!(told, ["start 0", "tick 1"]);
+    assert_eq!(told, ["start 0", "tick 0", "tick 1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,7 +100,7 @@ async fn runs_that_nobody_read_are_a_gap() {
     launch(&scheduler, crashing()).await;
     pass(1_600).await;
     let mut stream = scheduler.logs(Logs::new(target()).follow());
-    for wanted in ["start 0", "tick 1"] {
+    for wanted in ["start 0", "tick 0", "tick 1"] {
         assert_eq!(text(stream.next().await.unwrap().unwrap()), wanted);
     }
     // Runs 0 to 3 are over after 12.05 s.
