@@ -78,6 +78,8 @@ features! {
     Canaries "canary updates",
     /// `scale`.
     Scale "scale",
+    /// A scale and a restart leave [`Observation::changed`](crate::Observation::changed) as it is.
+    LaunchTimes "times of launches apart from those of scales",
     /// `rollout(Restart)`.
     Restart "restart",
     /// `rollout(Pause)` and `rollout(Resume)`.

@@ -58,7 +58,8 @@ pub struct Observation {
     pub patience: Seconds,
     /// When it was looked at, by the server's clock.
     pub at: Timestamp,
-    /// When launch changed it last, by the server's record; `None` where that does not say.
+    /// When launch changed it last, by the server's record; `None` where that does not say. Without
+    /// [`LaunchTimes`](crate::Feature::LaunchTimes) a scale and a restart count as well.
     #[serde(default, skip_serializing_if = "is_default")]
     pub changed: Option<Timestamp>,
     /// Whether the backend has taken notice of the last change. Until then nothing else that it says is about it.
@@ -110,7 +111,7 @@ pub struct ScheduleState {
     /// When it started a run last, as far as the platform tells.
     #[serde(default, skip_serializing_if = "is_default")]
     pub last: Option<Timestamp>,
-    /// How many of its runs have not ended.
+    /// How many of the runs that it began have not ended.
     pub active: u32,
 }
 

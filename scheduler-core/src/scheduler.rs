@@ -254,8 +254,9 @@ pub trait Scheduler: Debug + Send + Sync + 'static {
     ///
     /// The run is a workload of its own, of the kind job, whose target follows from base and key ([`RunId`](crate::RunId)):
     /// status, logs and delete take it. One of a periodic workload is deleted with it. A periodic workload that is suspended
-    /// can be run too. Whether such a run holds up the next one of the schedule
-    /// ([`Overlap`](crate::workload::Overlap)) differs: on Kubernetes it does, on Nomad it does not.
+    /// can be run too. Such a run neither holds up the next one of the schedule
+    /// ([`Overlap`](crate::workload::Overlap)), nor is it held up by one: no platform counts it among those that the schedule
+    /// began.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument) for a workload that is no job, or a target that is not

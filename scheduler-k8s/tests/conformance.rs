@@ -17,7 +17,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use libtest_mimic::{Arguments, Completion};
 use scheduler_core::conformance::{
-    Case, Disturbance, Failure, Harness, Injection, Outcome, Timing, World, cases, soak,
+    Case, Disturbance, Failure, Hand, Harness, Injection, Outcome, Timing, World, cases, soak,
 };
 use scheduler_core::memory::Fate;
 use scheduler_core::{Capabilities, Namespace, OwnerId, Role, Scheduler, Target, Workload};
@@ -28,8 +28,6 @@ use serde_json::{Value, json};
 use support::fault::Faults;
 use support::{RUNTIME, TESTBED};
 
-/// The one case that ends a node for good, on a control plane of its own.
-const LOSES_A_NODE: &str = "status/lost-node-recovers";
 static OTHER_TESTBED: LazyTestbed = LazyTestbed::new();
 
 fn main() -> ExitCode {
@@ -45,7 +43,8 @@ fn main() -> ExitCode {
 }
 
 fn trial(case: Case) -> libtest_mimic::Trial {
-    let testbed = if case.id() == LOSES_A_NODE { &OTHER_TESTBED } else { &TESTBED };
+    // Cases that end a node for good share a control plane of their own.
+    let testbed = if case.hands().contains(&Hand::LoseNode) { &OTHER_TESTBED } else { &TESTBED };
     let harness: Arc<dyn Harness> = Arc::new(KubernetesHarness { testbed });
     support::gated(case.id(), move || match case.skipped_on(&harness.capabilities()) {
         Some(reason) => Ok(Completion::ignored_with(reason)),

@@ -61,9 +61,10 @@ impl World {
         self.runs.values_mut().filter(move |run| run.run_of.as_ref() == Some(target)).chain(begun)
     }
 
-    /// How many runs of a periodic job have not ended.
+    /// How many runs that the schedule of a periodic job began have not ended.
     pub(super) fn active(&self, target: &Target) -> usize {
-        self.runs_of(target).filter(|run| run.job.finished.is_none() && !run.deleting).count()
+        let begun = self.runs.values().filter(|run| run.run_of.as_ref() == Some(target));
+        begun.filter(|run| run.job.finished.is_none() && !run.deleting).count()
     }
 
     /// Begins to delete the runs of a periodic job.
@@ -120,7 +121,8 @@ impl World {
 
     fn end_runs(&mut self, target: &Target) {
         let now = self.now;
-        for run in self.runs_of_mut(target).filter(|run| run.job.finished.is_none()) {
+        let begun = self.runs.values_mut().filter(|run| run.run_of.as_ref() == Some(target));
+        for run in begun.filter(|run| run.job.finished.is_none()) {
             run.delete(now);
         }
     }

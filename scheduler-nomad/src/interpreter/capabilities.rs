@@ -23,6 +23,7 @@ const LACKS: &[(Feature, &str)] = &[
     (Feature::PeriodicHistory, "the servers collect all ended runs after one time (batch_eval_gc_threshold)"),
     (Feature::OrderedSuccessors, "Nomad starts a new allocation when the old one is told to end, not when it has"),
     (Feature::PerInstanceVolumes, "Nomad finds a volume for each instance (per_alloc) and makes none"),
+    (Feature::LaunchTimes, "the time of a job is that of its last registration, and a scale is one"),
     (Feature::WeightedRoutes, "the tags of a service say nothing of other services, nor of weights"),
     (Feature::LogsSince, "Nomad keeps output without its times"),
     (Feature::PreviousLogs, "Nomad keeps the output of all runs of a task in one file"),

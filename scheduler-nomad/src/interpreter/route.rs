@@ -40,10 +40,10 @@ pub(super) async fn expose(scheduler: &NomadScheduler, op: &Expose) -> Result<Ex
 
 /// The job of another workload that has one of the routes.
 async fn taken(scheduler: &NomadScheduler, op: &Expose) -> Result<Option<String>> {
-    // What the check of the operation lets through has no quotes.
-    let has = |claim: String| format!("any TaskGroups as g {{ any g.Services as s {{ \"{claim}\" in s.Tags }} }}");
-    let claims: Vec<String> = op.routes.iter().map(|route| has(routes::claim(route))).collect();
-    let options = ListOptions::new().filter(claims.join(" or "));
+    // What the check of the operation lets through has no quotes. Nothing may follow the braces of `any`.
+    let claims: Vec<String> = op.routes.iter().map(|route| format!("\"{}\" in s.Tags", routes::claim(route))).collect();
+    let filter = format!("any TaskGroups as g {{ any g.Services as s {{ {} }} }}", claims.join(" or "));
+    let options = ListOptions::new().filter(filter);
     let found = scheduler.client.list_jobs("*", &options).await.map_err(|error| translate(&error))?.value;
     let (namespace, name) = (op.target.namespace.as_str(), op.target.name.as_str());
     let own = |id: &str, of: &str| of == namespace && (id == name || id.starts_with(&format!("{name}/")));

@@ -17,7 +17,7 @@ cases! {
     /// A launch that changes something makes young again; one that changes nothing does not.
     18 "sweep/age-is-of-the-last-change" => age_is_of_the_last_change;
     /// A scale does not make young.
-    18 "sweep/scale-does-not-make-young" [Scale] => scale_does_not_make_young;
+    18 "sweep/scale-does-not-make-young" [Scale, LaunchTimes] => scale_does_not_make_young;
     /// Somebody else's is never swept.
     1 "sweep/only-ours" => only_ours;
     /// What was launched anew after the plan is not deleted.

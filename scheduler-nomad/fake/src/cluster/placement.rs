@@ -102,7 +102,7 @@ impl Usage {
             metric.wanted = wanted(&metric, group);
             return Err(metric);
         };
-        let ports = self.ports(&node.id, group);
+        let ports = self.ports(group);
         self.take(&node.id, group, &ports, true);
         Ok(Place { node: node.id.clone(), node_name: node.name.clone(), ports, metric })
     }
@@ -120,8 +120,9 @@ impl Usage {
         spread.weight * (i64::try_from(there).unwrap_or(i64::MAX / 1_000_000) + 1) * 100 / percent
     }
 
-    fn ports(&self, node: &str, group: &Group) -> Vec<Port> {
-        let mut taken = self.nodes.get(node).map(|taken| taken.ports.clone()).unwrap_or_default();
+    fn ports(&self, group: &Group) -> Vec<Port> {
+        // All nodes have the address of the loopback, so that a port of one is a port of all.
+        let mut taken: BTreeSet<i64> = self.nodes.values().flat_map(|taken| taken.ports.iter().copied()).collect();
         let mut ports = Vec::new();
         for network in &group.networks {
             for port in &network.reserved_ports {

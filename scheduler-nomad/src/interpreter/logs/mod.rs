@@ -358,8 +358,8 @@ fn source(alloc: &Allocation, task: String) -> Source {
     let has_started = state.is_some_and(|state| {
         state.state != TaskStateName::Pending || state.restarts > 0 || !state.started_at.is_empty()
     });
-    let away =
-        (alloc.client_status == ClientStatus::Unknown).then(|| format!("its node {} does not answer", alloc.node_name));
+    let away = matches!(alloc.client_status, ClientStatus::Unknown | ClientStatus::Lost)
+        .then(|| format!("its node {} does not answer", alloc.node_name));
     Source { allocation: alloc.id.clone(), task, has_started, has_ended: alloc.client_status.is_terminal(), away }
 }
 
