@@ -37,7 +37,7 @@ async fn look(
     ctx: &Ctx,
     minutes: u32,
     what: &str,
-    mut holds: impl FnMut(&Observation) -> Result<bool, Failure>,
+    mut holds: impl FnMut(&Observation) -> Result<bool, Failure> + Send,
 ) -> Outcome {
     let end = tokio::time::Instant::now() + Duration::from_secs(60) * minutes + ctx.timing().settle;
     loop {
@@ -57,9 +57,9 @@ fn active(seen: &Observation) -> Result<u32, Failure> {
 }
 
 /// For so long by the server's clock it stays as the condition says.
-async fn stays(ctx: &Ctx, seconds: u64, holds: impl Fn(&Observation) -> Outcome) -> Outcome {
+async fn stays(ctx: &Ctx, seconds: u64, holds: impl Fn(&Observation) -> Outcome + Send) -> Outcome {
     let since = ctx.seen("often").await?.at;
-    let long = |seen: &Observation| {
+    let long = move |seen: &Observation| {
         holds(seen)?;
         Ok(seen.at.since(since) >= Duration::from_secs(seconds))
     };
