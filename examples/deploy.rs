@@ -16,8 +16,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use scheduler_core::memory::MemoryFactory;
 use scheduler_core::registry::Registry;
 use scheduler_core::{
-    CheckedWorkload, Delete, Deleted, Detail, Guard, Launch, Observation, Scheduler, SchedulerExt, Status, WaitOptions,
-    WaitOutcome, Workload,
+    CheckedWorkload, Delete, Deleted, Detail, Expose, Guard, KindName, Launch, Observation, Route, Scheduler,
+    SchedulerExt, Status, WaitOptions, WaitOutcome, Workload,
 };
 use scheduler_k8s::KubernetesFactory;
 use scheduler_nomad::NomadFactory;
@@ -44,6 +44,12 @@ struct Arguments {
     /// Take the workload over if somebody else owns it.
     #[arg(long)]
     adopt: bool,
+    /// Delete and launch anew what cannot be changed in place, such as a job.
+    #[arg(long)]
+    replace: bool,
+    /// Send requests for this host to the first port of the workload.
+    #[arg(long)]
+    host: Option<String>,
     /// How long to wait in all, in seconds.
     #[arg(long, default_value_t = 900)]
     timeout: u64,
@@ -86,7 +92,7 @@ async fn run(arguments: &Arguments) -> Result<bool, Refusal> {
     } else if arguments.status {
         status(&*scheduler, &workload).await
     } else {
-        deploy(&*scheduler, workload, guard, arguments.timeout).await
+        deploy(&*scheduler, workload, guard, arguments).await
     }
 }
 
@@ -102,9 +108,12 @@ fn print(objects: &[Value]) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-async fn deploy(s: &dyn Scheduler, workload: CheckedWorkload, guard: Guard, timeout: u64) -> Result<bool, Refusal> {
-    let target = workload.target().clone();
-    let launched = s.launch(Launch::new(workload).guard(guard)).await?;
+async fn deploy(s: &dyn Scheduler, workload: CheckedWorkload, guard: Guard, a: &Arguments) -> Result<bool, Refusal> {
+    let (target, timeout) = (workload.target().clone(), a.timeout);
+    let port = workload.containers().find_map(|container| container.ports.first().map(|port| port.name.clone()));
+    let launch = Launch::new(workload).guard(guard);
+    let patience = WaitOptions::default().total(Duration::from_secs(timeout));
+    let launched = if a.replace { s.launch_or_replace(launch, &patience).await? } else { s.launch(launch).await? };
     println!("{target}: {}, revision {}", launched.change, launched.revision.short());
     for object in &launched.objects {
         println!("  {} {}: {:?}", object.kind, object.name, object.action);
@@ -114,6 +123,12 @@ async fn deploy(s: &dyn Scheduler, workload: CheckedWorkload, guard: Guard, time
     }
     launched.warnings.iter().for_each(|warning| println!("  warning: {warning}"));
 
+    if let Some(host) = &a.host {
+        let port = port.ok_or_else(|| Refusal(format!("{target} has no port for the route of {host}")))?;
+        let exposed = s.expose(Expose::new(target.clone(), [Route::new(host, port)])).await?;
+        println!("  route {host}: {}", if exposed.changed { "made" } else { "there already" });
+    }
+
     let total = Duration::from_secs(timeout);
     let options = WaitOptions::default().revision(launched.revision).total(total).stall(total);
     let mut progress = Progress::new();
@@ -121,7 +136,11 @@ async fn deploy(s: &dyn Scheduler, workload: CheckedWorkload, guard: Guard, time
     progress.finish();
     match outcome? {
         WaitOutcome::Succeeded => {
-            println!("{target}: healthy");
+            let seen = s.status(Status::new(target.clone(), Detail::Counts)).await?.0;
+            println!(
+                "{target}: {}",
+                seen.map_or_else(|| "done, and gone".to_owned(), |seen| seen.verdict().to_string())
+            );
             Ok(true)
         }
         WaitOutcome::Failed(diagnoses) => {
@@ -157,7 +176,7 @@ async fn delete(s: &dyn Scheduler, workload: &CheckedWorkload, guard: Guard, tim
         Deleted::Deleting { remaining, .. } => {
             println!("{target}: deleting, {} left", remaining.len());
             let options = WaitOptions::default().total(Duration::from_secs(timeout));
-            if s.wait_gone(target, &options).await? != WaitOutcome::Gone {
+            if s.delete_and_wait(Delete::new(target.clone()), &options).await? != WaitOutcome::Gone {
                 println!("{target}: not gone within {timeout} s");
                 return Ok(false);
             }
@@ -188,6 +207,9 @@ async fn status(s: &dyn Scheduler, workload: &CheckedWorkload) -> Result<bool, R
 
 fn counts(seen: &Observation) -> String {
     let c = seen.counts;
+    if seen.kind == KindName::Job {
+        return format!("{} of {} completed, {} failed, {} running", c.succeeded, c.desired, c.failed, c.live);
+    }
     format!("{} desired, {} updated, {} ready, {} available, {} old", c.desired, c.updated, c.ready, c.available, c.old)
 }
 
@@ -265,8 +287,16 @@ mod tests {
 
     #[test]
     fn the_workload_files_have_no_fault() {
-        for name in ["workloads/web.yaml", "workloads/broken.yaml"] {
-            assert!(read_workload(&file(name)).is_ok_and(|web| web.target().to_string() == "shop/web"), "{name}");
+        for (name, target) in [
+            ("web", "shop/web"),
+            ("broken", "shop/web"),
+            ("migrate", "shop/migrate"),
+            ("nightly", "shop/nightly"),
+            ("agent", "shop/agent"),
+            ("database", "shop/database"),
+        ] {
+            let workload = read_workload(&file(&format!("workloads/{name}.yaml")));
+            assert!(workload.is_ok_and(|read| read.target().to_string() == target), "{name}");
         }
     }
 

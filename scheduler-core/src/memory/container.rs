@@ -138,6 +138,8 @@ impl ContainerRun {
             Fate::OutOfMemory { after } => (after, Exit { signal: Some(9), out_of_memory: true, ..Exit::new(137) }),
             // What would run on as a main container is taken for a program that does its work and ends.
             _ if self.role == Role::Init => (0, Exit::new(0)),
+            // Likewise the program of a job, unless its image says that it runs.
+            _ if self.once && !Fate::is_named_by(&self.image) => (1, Exit::new(0)),
             _ => return None,
         };
         Some((since.plus(Duration::from_secs(after.into())), end))

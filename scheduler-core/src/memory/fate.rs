@@ -6,7 +6,7 @@ use std::fmt;
 ///
 /// A simulated node reads it from the image's name, `sim/<fate>{/<parameter>-<n>}[:tag]`, so that a workload file needs
 /// nothing else, and the tag stays free for updates: `sim/run:1` and `sim/run:2` have one fate. Every other image
-/// [runs](Self::Run).
+/// [runs](Self::Run), and in a job ends well after a second.
 ///
 /// ```
 /// use scheduler_core::memory::Fate;
@@ -75,6 +75,11 @@ impl Fate {
         let Some(rest) = image.strip_prefix("sim/") else { return Self::Run };
         let path = rest.split_once(':').map_or(rest, |(path, _)| path);
         Self::parse(path).unwrap_or(Self::InvalidImage)
+    }
+
+    /// Whether an image's name says which fate it has.
+    pub(super) fn is_named_by(image: &str) -> bool {
+        image.starts_with("sim/")
     }
 
     fn parse(path: &str) -> Option<Self> {

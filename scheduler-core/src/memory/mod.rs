@@ -8,7 +8,7 @@
 //! # Fates
 //!
 //! The image of a container decides what becomes of it, see [`Fate`]; so a test says `sim/crash/after-2/exit-3` where
-//! it wants one that crashes. Any other image runs.
+//! it wants one that crashes. Any other image runs, and in a job ends well after a second.
 //!
 //! ```
 //! use scheduler_core::memory::{Fate, MemoryCluster};

@@ -161,6 +161,14 @@ async fn starts(cluster: &MemoryCluster, minutes: u64) -> Vec<u64> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_ordinary_image_of_a_job_does_its_work_and_ends() {
+    let (_, scheduler) = plain();
+    launch(&scheduler, Workload::job("shop", "web").container(Container::new("main", "shop/migrate:1"))).await;
+    pass(5_000).await;
+    assert_eq!(look(&scheduler).await.verdict(), Verdict::Complete);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_schedule_begins_a_run_when_it_is_due() {
     let (cluster, scheduler) = plain();
     launch(&scheduler, periodic(Fate::Done { after: 5, exit_code: 0 }, |p| p.keep_succeeded = Some(2))).await;
