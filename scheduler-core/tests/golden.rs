@@ -11,10 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scheduler_core::{
-    BackendName, Change, CheckedWorkload, Conflict, Container, Delete, Deleted, Detail, Diagnosis, DiagnosisKind,
-    Effect, Error, ErrorKind, EventLine, Fault, Filter, Found, Guard, Instance, InstanceState, Launch, Launched, List,
-    Listed, Marks, Missing, NativeCode, ObjectAction, ObjectChange, Observation, OpName, OwnerId, Ping, Pong, Probe,
-    Reply, SchedulerOp, Seconds, Status, Subscription, Target, Timestamp, Version, WatchItem, Workload,
+    BackendName, Change, CheckedWorkload, ConfigRef, ConfigStored, Conflict, Container, Delete, DeleteNamespace,
+    Deleted, Detail, Diagnosis, DiagnosisKind, Effect, Endpoint, Endpoints, EnsureNamespace, Error, ErrorKind,
+    EventLine, Exit, Expose, Exposed, Fault, FieldAction, FieldChange, Filter, Finished, Found, Guard, History,
+    HistoryEntry, Instance, InstanceAction, InstanceAnswer, InstanceState, Job, Kind, KindName, Launch, Launched, List,
+    Listed, LogItem, LogLine, LogStream, Logs, MarkHealthy, MarkedHealthy, Marks, Missing, NamespaceDeleted,
+    NamespaceEnsured, NativeCode, ObjectAction, ObjectChange, Observation, OnInstance, OpName, Overlap, OwnerId,
+    Periodic, Ping, Plan, PlanToken, Planned, Pong, Probe, PutConfig, ReadyEndpoints, Reply, Revisions, Rollout,
+    RolloutAction, Route, RouteBackend, Run, RunId, RunKey, RunStarted, Scale, Scaled, ScheduleState, SchedulerOp,
+    Seconds, Status, Steered, Subscription, System, Target, Timestamp, Unexpose, Unexposed, Version, WatchItem,
+    Workload,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -86,6 +92,23 @@ fn seen() -> Observation {
     seen.with_instances(vec![ready, crashed, old])
 }
 
+fn ended_job() -> Observation {
+    let mut seen = Observation::new(target(), OwnerId::new("me").unwrap(), "uid-1", Version::new("t"), time(0));
+    (seen.kind, seen.finished, seen.changed) = (KindName::Job, Some(Finished::Failed), Some(time(-60_000)));
+    seen.run_of = Some(target().name);
+    seen.schedule = Some(ScheduleState::new(Some(time(-1000)), 2));
+    (seen.suspended, seen.awaits_promotion) = (true, true);
+    (seen.counts.desired, seen.counts.succeeded, seen.counts.failed) = (2, 1, 3);
+    let mut ended = Instance::new("web-1", time(-50_000));
+    (ended.state, ended.ordinal) = (InstanceState::Ended, Some(1));
+    ended.exit = Some({
+        let mut exit = Exit::new(137);
+        (exit.signal, exit.out_of_memory) = (Some(9), true);
+        exit
+    });
+    seen.with_instances(vec![ended])
+}
+
 #[test]
 fn operations() {
     let mut filter = Filter::target(target());
@@ -106,9 +129,70 @@ fn operations() {
             List::default().into(),
             List::new(filter).into(),
             Ping::default().into(),
+            Launch::new(web()).guard(Guard::IfPlan(plan_token())).into(),
+            Launch::new(of_each_kind(Kind::Job(Job::default()))).into(),
+            Launch::new(of_each_kind(periodic())).into(),
+            Launch::new(of_each_kind(Kind::System(System::default()))).into(),
+            Scale::new(target(), 3).into(),
+            Rollout::new(target(), RolloutAction::Restart).into(),
+            Rollout::new(target(), RolloutAction::Pause).guard(Guard::IfVersion(Version::new("t"))).into(),
+            Rollout::new(target(), RolloutAction::Resume).into(),
+            Rollout::new(target(), RolloutAction::Promote).into(),
+            Rollout::new(target(), RolloutAction::Abort).into(),
+            OnInstance::new(target(), "web-1", InstanceAction::Stop).into(),
+            OnInstance::new(target(), "web-1", InstanceAction::Restart).into(),
+            History::new(target()).into(),
+            MarkHealthy::new(target(), web().revision().clone()).into(),
+            Run::one_off(of_each_kind(Kind::Job(Job::default())), key()).into(),
+            Run::now(target(), key()).into(),
+            Plan::new(web()).into(),
+            // Redacted: what is read again is what was written.
+            PutConfig::new(target(), "app").entry("KEY", "Redacted").into(),
+            Expose::new(target(), [Route::new("shop.example", "http"), shared()]).into(),
+            Unexpose::new(target()).into(),
+            Endpoints::new(target()).into(),
+            Endpoints::new(target()).port("http").into(),
+            EnsureNamespace::new(target().namespace).into(),
+            DeleteNamespace::new(target().namespace).into(),
         ],
     );
-    golden("subscriptions.json", &[Subscription::Watch(scheduler_core::Watch::new(Filter::target(target())))]);
+    golden(
+        "subscriptions.json",
+        &[
+            Subscription::Watch(scheduler_core::Watch::new(Filter::target(target()))),
+            Subscription::Logs(Logs::new(target())),
+            Subscription::Logs(
+                Logs::new(target()).instance("web-1").container("web").follow().previous().since(time(0)).tail(10),
+            ),
+        ],
+    );
+}
+
+fn of_each_kind(kind: Kind) -> Arc<CheckedWorkload> {
+    let workload = Workload::of_kind("shop", "web", kind).container(Container::new("web", "shop/web:1"));
+    Arc::new(workload.check().unwrap())
+}
+
+fn periodic() -> Kind {
+    let mut periodic = Periodic::new("30 2 * * *");
+    periodic.time_zone = "Europe/Berlin".into();
+    periodic.overlap = Overlap::Allow;
+    (periodic.starting_deadline, periodic.keep_succeeded) = (Some(Seconds::new(60)), Some(2));
+    (periodic.job.completions, periodic.job.parallelism) = (3, Some(2));
+    Kind::Periodic(periodic)
+}
+
+fn key() -> RunKey {
+    RunKey::new("release 7").unwrap()
+}
+
+fn plan_token() -> PlanToken {
+    PlanToken::new(&BackendName::memory(), &web(), [&Version::new("t")])
+}
+
+fn shared() -> Route {
+    let other = RouteBackend::of(Target::new("shop", "api").unwrap(), "http").weight(9);
+    Route::new("*.shop.example", "http").path("/api").backends([RouteBackend::new("http"), other])
 }
 
 #[test]
@@ -121,6 +205,15 @@ fn replies() {
     let plain = |change| Launched::new(change, web().revision().clone(), Version::new("t"));
     let mut from_nobody = plain(Change::Updated(Effect::InPlace));
     from_nobody.adopted_from = Some(None);
+    let mut entry = HistoryEntry::new(web(), time(0));
+    (entry.current, entry.healthy) = (true, true);
+    let mut planned = Planned::new(Change::Updated(Effect::Rolling), plan_token());
+    planned.objects.push(ObjectChange::new("Deployment", "web", ObjectAction::Updated));
+    let mut field = FieldChange::new("Deployment/web", "spec.replicas", FieldAction::Changed);
+    field.effect = Some(Effect::InPlace);
+    planned.fields = vec![field, FieldChange::new("Deployment/web", "metadata.labels.a", FieldAction::Removed)];
+    let mut exposed = Exposed::new(true);
+    exposed.addresses.push("198.18.0.9".into());
     golden::<Reply>(
         "replies.json",
         &[
@@ -139,6 +232,36 @@ fn replies() {
             Reply::Status(Found(Some(Box::new(seen())))),
             Reply::List(Listed::new(vec![seen().trimmed(Detail::Counts)])),
             Reply::Ping(Pong::new("v1.36.3")),
+            Reply::Status(Found(Some(Box::new(ended_job())))),
+            Reply::Scale(Scaled::new(1, 3, Version::new("t"))),
+            Reply::Rollout(Steered::new(true, Version::new("t"))),
+            Reply::OnInstance(InstanceAnswer::Told),
+            Reply::OnInstance(InstanceAnswer::WasEnding),
+            Reply::History(Revisions::new(vec![entry])),
+            Reply::MarkHealthy(MarkedHealthy::Now),
+            Reply::MarkHealthy(MarkedHealthy::Already),
+            Reply::Run(RunStarted::new(RunId::of(&target(), &key()), true)),
+            Reply::Plan(planned),
+            Reply::PutConfig(ConfigStored::new(ConfigRef::new("app", "0123456789abcdef"), true)),
+            Reply::Expose(exposed),
+            Reply::Unexpose(Unexposed::Gone),
+            Reply::Unexpose(Unexposed::WasAbsent),
+            Reply::Endpoints(ReadyEndpoints::new(vec![Endpoint::new("web-1", "http", "198.18.0.1", 8080)])),
+            Reply::EnsureNamespace(NamespaceEnsured::Created),
+            Reply::EnsureNamespace(NamespaceEnsured::Exists { owned: false }),
+            Reply::DeleteNamespace(NamespaceDeleted::Gone),
+            Reply::DeleteNamespace(NamespaceDeleted::Deleting { remaining: vec!["Pod/web-1".into()] }),
+            Reply::DeleteNamespace(NamespaceDeleted::WasAbsent),
+        ],
+    );
+    let mut line = LogLine::new("web-1", "web", "started");
+    (line.stream, line.time) = (LogStream::Err, Some(time(0)));
+    golden(
+        "logs.json",
+        &[
+            LogItem::Line(line),
+            LogItem::Line(LogLine::new("web-1", "web", "")),
+            LogItem::Gap { instance: "web-1".into(), container: "web".into(), why: "the node is lost".into() },
         ],
     );
     golden(
@@ -185,6 +308,9 @@ fn errors() {
             new(ErrorKind::TimeLimit),
             new(ErrorKind::Unauthenticated),
             new(ErrorKind::Unavailable),
+            new(ErrorKind::MustReplace),
+            new(ErrorKind::Conflict(Conflict::RouteTaken { by: "shop/api".into() })),
+            new(ErrorKind::NotFound(Missing::Instance)),
         ],
     );
 }
