@@ -163,6 +163,10 @@ const CAUGHT_BY_SEQUENCES: &[Mutation] = &[
     Mutation::DeletesNeighbours,
     Mutation::KeepsStaleFailure,
     Mutation::TimeoutIsSuccess,
+    Mutation::ScaleChangesRevision,
+    Mutation::RestartChangesRevision,
+    Mutation::LaunchDropsRoutes,
+    Mutation::RunTwiceForOneKey,
 ];
 
 fn case(id: &str) -> Result<Case, Failed> {

@@ -25,15 +25,15 @@ pub(super) fn rollout(seen: &mut Observation, kind: MainKind, main: &Value) {
     }
     let progressing = condition(status, "Progressing");
     seen.completed = progressing.is_some_and(|c| c["status"] == "True" && c["reason"] == "NewReplicaSetAvailable");
-    // The clock of a paused rollout stands still, also when its deadline passed before. And going back to a template
-    // that has a ReplicaSet, the controller says for a moment of the new generation what it said of the last one; to
-    // give up anew takes it at least a second.
+    // The clock of a paused rollout stands still, also when its deadline passed before. And going back to a template that
+    // has a ReplicaSet, the controller says for a moment of the new generation what it said of the last one, or even counts
+    // the time of the last one: it has not given up before the new one has had its time.
     let respecified = claims::respecified(main);
-    let at = seen.at;
+    let (at, patience) = (seen.at, seen.patience.duration());
     seen.gave_up = progressing
         .filter(|c| !seen.paused && c["status"] == "False" && c["reason"] == "ProgressDeadlineExceeded")
         .map(|c| time(&c["lastTransitionTime"], at))
-        .filter(|since| respecified.is_none_or(|respecified| respecified < *since));
+        .filter(|_| respecified.is_none_or(|respecified| at.since(respecified) >= patience));
 }
 
 /// What the controllers of StatefulSets and DaemonSets do not say: that a rollout is complete, or that it goes nowhere.

@@ -7,33 +7,33 @@ use crate::conformance::sequence::compare;
 
 cases! {
     /// A generated sequence does what it does in memory.
-    0 "sequence/1" => one;
+    0 "sequence/20" => twenty;
     /// A generated sequence does what it does in memory.
-    0 "sequence/2" => two;
+    0 "sequence/30" => thirty;
     /// A generated sequence does what it does in memory.
-    0 "sequence/3" => three;
+    0 "sequence/32" => thirty_two;
     /// A generated sequence does what it does in memory.
-    0 "sequence/4" => four;
+    0 "sequence/34" => thirty_four;
     /// A generated sequence does what it does in memory.
-    0 "sequence/5" => five;
+    0 "sequence/36" => thirty_six;
 }
 
-async fn one(ctx: Ctx) -> Outcome {
-    compare(&ctx, 1).await
+async fn twenty(ctx: Ctx) -> Outcome {
+    compare(&ctx, 20).await
 }
 
-async fn two(ctx: Ctx) -> Outcome {
-    compare(&ctx, 2).await
+async fn thirty(ctx: Ctx) -> Outcome {
+    compare(&ctx, 30).await
 }
 
-async fn three(ctx: Ctx) -> Outcome {
-    compare(&ctx, 3).await
+async fn thirty_two(ctx: Ctx) -> Outcome {
+    compare(&ctx, 32).await
 }
 
-async fn four(ctx: Ctx) -> Outcome {
-    compare(&ctx, 4).await
+async fn thirty_four(ctx: Ctx) -> Outcome {
+    compare(&ctx, 34).await
 }
 
-async fn five(ctx: Ctx) -> Outcome {
-    compare(&ctx, 5).await
+async fn thirty_six(ctx: Ctx) -> Outcome {
+    compare(&ctx, 36).await
 }
