@@ -53,6 +53,7 @@ pub mod layer;
 #[cfg(feature = "memory")]
 pub mod memory;
 mod name;
+mod namespaces;
 mod observation;
 mod op;
 mod quantity;
@@ -74,6 +75,7 @@ pub use ext::{
 pub use name::{
     BackendName, MARK_PREFIX, NameError, NameProblem, Namespace, OwnerId, StackName, Target, WorkloadName, mark_label,
 };
+pub use namespaces::NamespaceMapping;
 pub use observation::{
     Counts, DeploymentSummary, Detail, Exit, Finished, Instance, InstanceState, Observation, ScheduleState,
 };

@@ -340,6 +340,17 @@ name! {
     BackendName, BACKEND
 }
 
+impl Namespace {
+    /// Checks a part of a hierarchical name: a namespace by itself, without two dashes in a row.
+    pub(crate) fn part(text: &str) -> Result<(), NameError> {
+        check(text, &NAMESPACE)?;
+        if text.contains("--") {
+            return Err(NameError { text: text.to_owned(), what: NAMESPACE.what, problem: NameProblem::DoubleDash });
+        }
+        Ok(())
+    }
+}
+
 /// The backends of this family. Others are made by [`new`](Self::new).
 impl BackendName {
     /// `kubernetes`.

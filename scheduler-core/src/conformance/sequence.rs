@@ -457,6 +457,8 @@ impl Tracer {
         }
         Ok(match self.whole.get(&shape) {
             _ if count == 0 => Objects::None,
+            // A run is none of these shapes.
+            _ if matches!(step, Step::Run(_)) => Objects::Whole,
             Some(whole) if *whole != count => Objects::Other,
             _ => Objects::Whole,
         })
