@@ -449,8 +449,8 @@ impl Tracer {
     /// Counts the objects of a workload. One that was made anew, or got or lost its route, shows how many it should have.
     async fn objects(&mut self, step: &Step, new: bool) -> Result<Objects, Failure> {
         let name = self.name(step)?;
-        let ending = format!("/{name}");
-        let count = self.ctx.object_names().await?.iter().filter(|object| object.ends_with(&ending)).count();
+        let own = |object: &&String| object.split_once('/').is_some_and(|(_, rest)| rest == name);
+        let count = self.ctx.object_names().await?.iter().filter(own).count();
         let shape = self.shape.get(name.as_str()).copied().unwrap_or_default();
         if new || matches!(step, Step::Expose(_) | Step::Unexpose(_)) {
             self.whole.entry(shape).or_insert(count);

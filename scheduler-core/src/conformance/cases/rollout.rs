@@ -335,6 +335,10 @@ async fn stop_again(ctx: Ctx) -> Outcome {
     let before = ctx.launch_healthy(ctx.fated("web", Fate::Stubborn).termination_grace(5)).await?;
     let victim = first(&before)?;
     check_eq!(act(&ctx, &victim, InstanceAction::Stop).await??, InstanceAnswer::Told, "the first answer");
+    let ending = |seen: &Observation| {
+        Ok(seen.instances.iter().any(|i| i.id == victim && i.state == crate::InstanceState::Terminating))
+    };
+    ctx.settle("web", "on its way out", ending).await?;
     check_eq!(act(&ctx, &victim, InstanceAction::Stop).await??, InstanceAnswer::WasEnding, "the second answer");
     let after = replaced(&ctx, &before).await?;
     match act(&ctx, &victim, InstanceAction::Stop).await? {
