@@ -245,6 +245,7 @@ fn what_a_schedule_made_is_no_workload_and_shows_with_it() {
     };
     let scheduled = job("web-1", "web", json!([condition("Complete", "")]));
     let by_hand = job("web-run-1", "web-run-1", json!([]));
+    let active = job("web-2", "web", json!([]));
     let now = NOW.parse().unwrap();
     assert_eq!(observe(&NativeObjects::new(MainKind::Job, &scheduled), now), None);
     let run = observe(&NativeObjects::new(MainKind::Job, &by_hand), now).unwrap();
@@ -253,7 +254,7 @@ fn what_a_schedule_made_is_no_workload_and_shows_with_it() {
     let main = main_object(json!({"suspend": true}), json!({"lastScheduleTime": LATE}));
     let done = pod("web-1-a", "web-1", json!({}), terminated("Succeeded", json!({"exitCode": 0})));
     let runs = pod("web-run-1-a", "web-run-1", json!({}), ready(LATE));
-    let seen = see(MainKind::CronJob, &main, &[scheduled, by_hand], &[done, runs]);
+    let seen = see(MainKind::CronJob, &main, &[scheduled, active, by_hand], &[done, runs]);
     assert_eq!((seen.verdict(), seen.counts.desired, seen.counts.live), (Verdict::Suspended, 0, 1));
     let schedule = seen.schedule.unwrap();
     assert_eq!((schedule.last.unwrap().to_string(), schedule.active), ("2026-01-01T00:59:50Z".to_owned(), 1));

@@ -6,6 +6,7 @@ use scheduler_core::{Diagnosis, DiagnosisKind, Exit, Finished, Instance, Observa
 use serde_json::Value;
 
 use super::{condition, controller, number, time, uid_of};
+use crate::labels::TARGET;
 
 /// How far a Job is.
 pub(super) fn job(seen: &mut Observation, main: &Value) {
@@ -31,9 +32,6 @@ pub(crate) fn finished(job: &Value) -> Option<Finished> {
     }
 }
 
-/// What the controller writes on the Jobs that it begins, and nobody on those that were begun by hand.
-const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
-
 /// What a schedule did. Runs that were begun by hand are none of it, as the controller has it: for `concurrencyPolicy` only
 /// those count that it began.
 pub(super) fn periodic(seen: &mut Observation, main: &Value, jobs: &[&Value]) {
@@ -41,7 +39,7 @@ pub(super) fn periodic(seen: &mut Observation, main: &Value, jobs: &[&Value]) {
     seen.suspended = main["spec"]["suspend"] == true;
     let last = main["status"]["lastScheduleTime"].as_str().and_then(|time| time.parse().ok());
     let own = jobs.iter().filter(|job| controller(job) == uid_of(main));
-    let begun = own.filter(|job| job["metadata"]["annotations"][SCHEDULED].is_string());
+    let begun = own.filter(|job| job["metadata"]["labels"][TARGET] == main["metadata"]["name"]);
     let active = begun.filter(|job| finished(job).is_none()).count();
     seen.schedule = Some(ScheduleState::new(last, u32::try_from(active).unwrap_or(u32::MAX)));
 }
