@@ -11,6 +11,7 @@
 //! * [`memory`]: the reference backend, on a clock that tests can pause;
 //! * `conformance` (a feature): the suite that holds every backend to the contract of [`Scheduler`];
 //! * [`layer`]: repetition, faults on purpose and spans, around any of them;
+//! * [`hooks`]: what happens to a platform's models, as events, and the hooks that observe them;
 //! * [`registry`]: data centres by name, from configuration.
 //!
 //! # Example
@@ -49,6 +50,7 @@ mod diagnosis;
 mod error;
 mod ext;
 mod hash;
+pub mod hooks;
 pub mod layer;
 #[cfg(feature = "memory")]
 pub mod memory;

@@ -89,6 +89,8 @@ const NAMESPACE: Rule = Rule {
     ..WORKLOAD
 };
 
+const APP: Rule = Rule { what: "an app name", ..WORKLOAD };
+
 const BACKEND: Rule = Rule { what: "a backend name", most: 63, ..WORKLOAD };
 
 const LABEL_VALUE: Rule = Rule {
@@ -327,6 +329,11 @@ impl WorkloadName {
 name! {
     /// A scheduler's namespace: a DNS label (RFC 1123) of at most 63 characters.
     Namespace, NAMESPACE
+}
+
+name! {
+    /// The name of an app: the rule of a [`WorkloadName`], as objects are named after it.
+    AppName, APP
 }
 
 name! {
