@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Operation, Verb};
 use crate::model::{
-    AgentSelf, Allocation, CheckResult, Deployment, Evaluation, Job, JobStub, JobSummary, Namespace, NamespaceServices,
-    Node, ScaleStatus, ServiceRegistration, Submission, Variable, VariableStub,
+    AgentSelf, Allocation, CheckResult, Deployment, Evaluation, HostVolume, Job, JobStub, JobSummary, Namespace,
+    NamespaceServices, Node, ScaleStatus, ServiceRegistration, Submission, Variable, VariableStub,
 };
 use crate::target::{Target, check_job, check_namespace, check_segment, check_uuid, check_variable};
 
@@ -284,6 +284,13 @@ impl Query<Vec<VariableStub>> {
     /// The variables of a namespace, or of all (`*`), whose path begins so, without their values. `GET /v1/vars`.
     pub fn variables(namespace: &str, prefix: &str) -> Self {
         many(in_namespace("variables", namespace, Target::new(["v1", "vars"]).param("prefix", prefix)))
+    }
+}
+
+impl Query<Vec<HostVolume>> {
+    /// The host volumes of a namespace, or of all (`*`), that the servers made (from 1.10 on). `GET /v1/volumes`.
+    pub fn host_volumes(namespace: &str) -> Self {
+        many(in_namespace("host volumes", namespace, Target::new(["v1", "volumes"]).param("type", "host")))
     }
 }
 

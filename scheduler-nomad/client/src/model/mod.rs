@@ -20,6 +20,7 @@ mod scaling;
 mod service;
 mod task;
 mod variable;
+mod volume;
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -44,6 +45,7 @@ pub use task::{
     ServiceCheck, Task, TaskGroup, Template, Update, VolumeMount, VolumeRequest,
 };
 pub use variable::{Secret, Variable, VariableStub};
+pub use volume::{HostVolume, NewHostVolume};
 
 /// Defines a struct of Nomad's JSON by the three rules above. `shows` lists the fields that `Debug` may print.
 macro_rules! model {

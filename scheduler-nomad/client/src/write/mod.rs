@@ -6,6 +6,7 @@ mod job;
 mod namespace;
 mod register;
 mod variable;
+mod volume;
 
 use bytes::Bytes;
 use http::Method;

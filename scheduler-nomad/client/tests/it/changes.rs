@@ -1,6 +1,6 @@
 //! What is done with what is there: what is sent, and what is made of the answers.
 
-use scheduler_nomad_client::model::{Secret, Variable};
+use scheduler_nomad_client::model::{NewHostVolume, Secret, Variable};
 use scheduler_nomad_client::{
     Dispatch, Effect, Error, ErrorKind, Missing, Query, Revert, Scale, VariableCondition, Verb,
 };
@@ -276,4 +276,46 @@ async fn a_broken_connection_leaves_it_open() {
     }
     assert_eq!(errors[5].to_string().split(": ").next(), Some(format!("restart allocation shop/{ID}").as_str()));
     assert_eq!(server.requests().len(), errors.len(), "each was sent once");
+}
+
+#[tokio::test]
+async fn host_volumes() {
+    let volume = json!({
+        "CapacityBytes": 0, "CreateIndex": 12, "CreateTime": 1_796_109_328_877_539_394_i64, "ID": ID, "ModifyIndex": 14,
+        "ModifyTime": 1_796_109_328_877_539_394_i64, "Name": "data", "Namespace": "shop", "NodeID": OTHER,
+        "NodePool": "default", "PluginID": "mkdir", "State": "ready",
+    });
+    let server = Server::start([
+        Reply::value(&json!({"Index": 12, "Volume": volume, "Warnings": ""})),
+        Reply::value(&json!([volume])),
+        Reply::text(500, &format!("volume {ID} in use by allocations: [{OTHER}]")),
+        Reply::value(&json!({"Index": 24})),
+        Reply::text(500, &format!("no such volume: {ID}")),
+    ])
+    .await;
+    let client = server.client().await;
+    let made = client.create_host_volume("shop", &NewHostVolume::new("data", "mkdir", 1_000_000)).await.unwrap();
+    assert_eq!((made.id.as_str(), made.node_id.as_str(), made.plugin_id.as_str()), (ID, OTHER, "mkdir"));
+    assert_eq!(client.query(&Query::host_volumes("shop")).await.unwrap().value, [made]);
+    assert_eq!(client.delete_host_volume("shop", ID).await.unwrap_err().kind(), ErrorKind::Precondition);
+    client.delete_host_volume("shop", ID).await.unwrap();
+    let gone = client.delete_host_volume("shop", ID).await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NotFound(Missing::Object));
+    assert_eq!(
+        server.lines()[..3],
+        [
+            "PUT /v1/volume/host/create?namespace=shop".to_owned(),
+            "GET /v1/volumes?type=host&namespace=shop".to_owned(),
+            format!("DELETE /v1/volume/host/{ID}/delete?namespace=shop"),
+        ]
+    );
+    let mode = |access: &str| json!({"AttachmentMode": "file-system", "AccessMode": access});
+    assert_eq!(
+        bodies(&server)[0],
+        json!({"Volume": {
+            "Name": "data", "PluginID": "mkdir", "RequestedCapacityMinBytes": 1_000_000,
+            "RequestedCapacityMaxBytes": 1_000_000,
+            "RequestedCapabilities": [mode("single-node-writer"), mode("single-node-multi-writer")],
+        }})
+    );
 }
