@@ -69,19 +69,21 @@ pub enum ErrorKind {
     MustReplace,
     /// The namespace, which launch never makes, does not exist; or the server has no such interface.
     NotFound(Missing),
-    /// The request was sent and no answer came: it may have taken effect.
+    /// It may have taken effect, as a whole or in part: a request was sent and no answer came, or one of several failed
+    /// after another had changed something.
     OutcomeUnknown,
     /// Something that must come first has not.
     Precondition,
     /// The namespace or the cluster has no room left for it by rule.
     QuotaExceeded,
-    /// Too many requests; see [`Error::retry_after`].
+    /// Too many requests; see [`Error::retry_after`]. Nothing has taken effect.
     RateLimited,
     /// The operation's own time limit passed. It may have taken effect.
     TimeLimit,
     /// The credentials are missing, wrong or expired.
     Unauthenticated,
-    /// The server could not be reached or could not answer; nothing has taken effect.
+    /// The server could not be reached or could not answer. Nothing has taken effect: of an operation of several requests,
+    /// none before the one that failed has changed anything.
     Unavailable,
     /// This backend cannot do it.
     Unsupported(Option<Feature>),
@@ -301,6 +303,26 @@ impl Error {
         self
     }
 
+    /// The same failure of an operation that had changed something before: it does not say that nothing took effect, nor
+    /// that the very same request may be sent again. For backends, whose operations may be several requests.
+    ///
+    /// ```
+    /// use scheduler_core::{Error, ErrorKind, Retry};
+    ///
+    /// let failed = Error::new(ErrorKind::Unavailable, "503").after_a_change();
+    /// assert_eq!((failed.kind(), failed.retry()), (&ErrorKind::OutcomeUnknown, Retry::AfterReread));
+    /// ```
+    #[must_use]
+    pub fn after_a_change(mut self) -> Self {
+        if matches!(self.parts.kind, ErrorKind::Unavailable | ErrorKind::RateLimited) {
+            self.parts.kind = ErrorKind::OutcomeUnknown;
+        }
+        if self.parts.retry == Retry::SameRequest {
+            self.parts.retry = Retry::AfterReread;
+        }
+        self
+    }
+
     /// Sets the fields and what is wrong with each.
     #[must_use]
     pub fn with_causes(mut self, causes: Vec<Fault>) -> Self {
@@ -347,10 +369,10 @@ impl ErrorKind {
             Self::NotFound(Missing::Namespace) => "the namespace does not exist",
             Self::NotFound(Missing::Instance) => "there is no such instance",
             Self::NotFound(Missing::Interface) => "the server has no such interface",
-            Self::OutcomeUnknown => "sent, but no answer came; it may have taken effect",
+            Self::OutcomeUnknown => "not known to have succeeded; it may have taken effect, at least in part",
             Self::Precondition => "something must come first",
             Self::QuotaExceeded => "over quota",
-            Self::RateLimited => "too many requests",
+            Self::RateLimited => "too many requests; nothing took effect",
             Self::TimeLimit => "the time limit passed; it may have taken effect",
             Self::Unauthenticated => "not authenticated",
             Self::Unavailable => "the server is not available; nothing took effect",

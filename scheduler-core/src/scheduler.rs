@@ -220,8 +220,8 @@ pub trait Scheduler: Debug + Send + Sync + 'static {
 
     /// The revisions that are kept of a workload, with what was launched. Reads only. Empty if it is not there.
     ///
-    /// At least the last five are kept, and each that was [marked](Self::mark_healthy) among the last ten; each backend's
-    /// scheduler says how many more. They go when the workload is deleted.
+    /// At least the last five are kept, and the last ten that were [marked](Self::mark_healthy), however many others were
+    /// launched since; each backend's scheduler says how many more. They go when the workload is deleted.
     ///
     /// # Errors
     /// When it could not be asked, or may not be.
@@ -312,18 +312,25 @@ pub trait Scheduler: Debug + Send + Sync + 'static {
 
     /// Makes a workload reachable from outside by these routes, and by no others that it had.
     ///
-    /// A launch leaves them alone, a delete takes them.
+    /// A launch leaves them alone, a delete takes them. They can be [moved](Expose::taking_from) from another workload of ours
+    /// without a gap.
     ///
     /// # Errors
     /// [`InvalidArgument`](crate::ErrorKind::InvalidArgument): see [`Expose::check`](crate::Expose::check), and for a port that
-    /// the workload has not; [`Conflict`](crate::ErrorKind::Conflict): the workload is not there, or another one has this host
-    /// and path.
+    /// the workload has not; [`Conflict`](crate::ErrorKind::Conflict): the workload is not there, another one has this host
+    /// and path, or the workload to take them from is somebody else's.
+    ///
+    /// # Two at once
+    /// Two exposes of one route never both succeed: one that finds after its write that another wrote the same takes its own
+    /// back. Both may find that; they are told to look again ([`AfterReread`](crate::Retry::AfterReread)).
     ///
     /// # Idempotency, cancel safety
-    /// The same routes again write nothing.
+    /// The same routes again write nothing. If two of them were dropped or failed between their write and that second look, both
+    /// workloads may have the route; every later expose of it is refused until one of them gives it up.
     ///
     /// # Cost
-    /// Two reads at most, and one write.
+    /// Three reads at most, and one write with one read after it. If routes may be taken from another workload two reads more,
+    /// and one write if it has any. What is taken back takes two reads and a write.
     async fn expose(&self, op: Expose) -> Result<Exposed> {
         lacks(self.capabilities(), OpName::Expose, Some(&op.target))
     }

@@ -10,6 +10,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use scheduler_core::hooks::{
+    App, AppName, AppVolume, Certificate, DeployEnd, Domain, Drift, DriftKind, Event, EventId, EventKind, Front,
+    Isolation, OneOff, Policy, Quota, RegistryCredentials, Release, Report, SecretRef,
+};
 use scheduler_core::{
     BackendName, Change, CheckedWorkload, ConfigRef, ConfigStored, Conflict, Container, Delete, DeleteNamespace,
     Deleted, Detail, Diagnosis, DiagnosisKind, Effect, Endpoint, Endpoints, EnsureNamespace, Error, ErrorKind,
@@ -22,6 +26,7 @@ use scheduler_core::{
     Seconds, Status, Steered, Subscription, System, Target, Timestamp, Unexpose, Unexposed, Version, WatchItem,
     Workload,
 };
+use scheduler_core::{Counts, Namespace, WaitOutcome, WorkloadName};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -154,6 +159,7 @@ fn operations() {
             Endpoints::new(target()).port("http").into(),
             EnsureNamespace::new(target().namespace).into(),
             DeleteNamespace::new(target().namespace).into(),
+            Expose::new(target(), [Route::new("shop.example", "http")]).taking_from(old()).into(),
         ],
     );
     golden(
@@ -166,6 +172,10 @@ fn operations() {
             ),
         ],
     );
+}
+
+fn old() -> Target {
+    Target::new("shop", "old").unwrap()
 }
 
 fn of_each_kind(kind: Kind) -> Arc<CheckedWorkload> {
@@ -214,6 +224,8 @@ fn replies() {
     planned.fields = vec![field, FieldChange::new("Deployment/web", "metadata.labels.a", FieldAction::Removed)];
     let mut exposed = Exposed::new(true);
     exposed.addresses.push("198.18.0.9".into());
+    let mut moved = Exposed::new(true);
+    moved.taken.push(Route::new("shop.example", "http"));
     golden::<Reply>(
         "replies.json",
         &[
@@ -252,6 +264,7 @@ fn replies() {
             Reply::DeleteNamespace(NamespaceDeleted::Gone),
             Reply::DeleteNamespace(NamespaceDeleted::Deleting { remaining: vec!["Pod/web-1".into()] }),
             Reply::DeleteNamespace(NamespaceDeleted::WasAbsent),
+            Reply::Expose(moved),
         ],
     );
     let mut line = LogLine::new("web-1", "web", "started");
@@ -272,6 +285,119 @@ fn replies() {
             WatchItem::Changed(Box::new(seen().trimmed(Detail::Counts))),
             WatchItem::Deleted { target: target(), incarnation: "uid-1".into() },
             WatchItem::Resync,
+        ],
+    );
+}
+
+/// An app that has everything.
+fn app() -> App {
+    let secret = |text: &str| SecretRef::new(format!("vault:shop/{text}"));
+    let (web, shop) = (WorkloadName::new("web").unwrap(), "tenant-shop");
+    let mut policy = Policy::default();
+    let mut quota = Quota::default();
+    (quota.cpu, quota.memory, quota.instances) = (Some("4".into()), Some("8Gi".into()), Some(20));
+    (policy.quota, policy.isolation) = (quota, Isolation::App);
+    let container = Container::new("web", "shop/web:7").port("http", 8080);
+    let mut release = Release::new(7, vec![Workload::service(shop, "web").container(container)]);
+    release.before = vec![Workload::job(shop, "migrate").container(Container::new("migrate", "shop/web:7"))];
+    release.config = BTreeMap::from([("DATABASE".into(), secret("database"))]);
+    release.rollback_of = Some(5);
+    let mut volume = AppVolume::new("10Gi");
+    volume.class = Some("fast".into());
+    let mut app = App::new(AppName::new("shop").unwrap(), Namespace::new(shop).unwrap());
+    app.tenant = Some("team-a".into());
+    app.policy = policy;
+    app.release = Some(release);
+    app.formation = BTreeMap::from([(web.clone(), 3)]);
+    app.config = BTreeMap::from([("DATABASE".into(), secret("database"))]);
+    app.front = Some(Front::new(web, "http"));
+    app.domains = vec![Domain::new("shop.example").certificate("main"), Domain::new("*.shop.example")];
+    let certificate = Certificate::new("-----BEGIN CERTIFICATE-----", secret("key"));
+    app.certificates = BTreeMap::from([("main".into(), certificate)]);
+    let credentials = RegistryCredentials::new("shop", secret("registry"));
+    app.registries = BTreeMap::from([("registry.example".into(), credentials)]);
+    app.volumes = BTreeMap::from([("data".into(), volume), ("tmp".into(), AppVolume::new("1Gi"))]);
+    app
+}
+
+#[test]
+fn events() {
+    let of = |kind, app| Event::new(EventId::new("e-1"), time(0), kind, app);
+    let event = |kind| of(kind, App::new(AppName::new("shop").unwrap(), Namespace::new("shop").unwrap()));
+    let web = || WorkloadName::new("web").unwrap();
+    let (host, certificate) = ("shop.example".to_owned(), "main".to_owned());
+    let job = Workload::job("shop", "web").container(Container::new("web", "shop/web:1"));
+    golden(
+        "events.json",
+        &[
+            event(EventKind::AppCreated),
+            of(EventKind::ReleaseCreated, app()),
+            event(EventKind::AppTransferred { from: Some("team-a".into()) }),
+            event(EventKind::AppTransferred { from: None }),
+            event(EventKind::AppDestroyed),
+            event(EventKind::PolicyChanged),
+            event(EventKind::ConfigChanged),
+            event(EventKind::RegistriesChanged),
+            event(EventKind::FormationChanged { from: BTreeMap::from([(web(), 2)]) }),
+            event(EventKind::FormationChanged { from: BTreeMap::new() }),
+            event(EventKind::RestartRequested { process: Some(web()) }),
+            event(EventKind::RestartRequested { process: None }),
+            event(EventKind::RunRequested(Box::new(OneOff::new(key(), job)))),
+            event(EventKind::FrontChanged),
+            event(EventKind::DomainAdded(Domain::new("shop.example"))),
+            event(EventKind::DomainRemoved(Domain::new("shop.example").certificate("main"))),
+            event(EventKind::CertificateAttached { host: host.clone(), certificate: certificate.clone() }),
+            event(EventKind::CertificateDetached { host, certificate }),
+            event(EventKind::VolumeCreated { name: "data".into() }),
+            event(EventKind::VolumeDeleted { name: "data".into(), volume: AppVolume::new("10Gi") }),
+            event(EventKind::Other { name: "invoice_sent".into(), data: serde_json::json!({"amount": 12}) }),
+            event(EventKind::Other { name: "pinged".into(), data: Value::Null }),
+        ],
+    );
+}
+
+#[test]
+fn what_a_later_version_wrote_is_refused_and_not_half_understood() {
+    let written = |event: &str| serde_json::from_str::<Event>(event).map_err(|error| error.to_string());
+    let app = r#"{"name": "shop", "namespace": "shop"}"#;
+    let at = r#""id": "e-1", "at": "2026-01-01T00:00:00Z""#;
+    assert!(written(&format!(r#"{{{at}, "kind": "app_created", "app": {app}}}"#)).is_ok());
+    for (later, word) in [
+        (format!(r#"{{{at}, "kind": "app_archived", "app": {app}}}"#), "app_archived"),
+        (format!(r#"{{{at}, "kind": "app_created", "app": {app}, "actor": "me"}}"#), "actor"),
+        (format!(r#"{{{at}, "kind": {{"volume_created": {{"name": "a", "zone": "b"}}}}, "app": {app}}}"#), "zone"),
+        (
+            format!(r#"{{{at}, "kind": "app_created", "app": {{"name": "shop", "namespace": "shop", "mesh": 1}}}}"#),
+            "mesh",
+        ),
+    ] {
+        let error = written(&later).unwrap_err();
+        assert!(error.contains(word), "{error}");
+    }
+}
+
+#[test]
+fn reports() {
+    let mut rolled_back = DeployEnd::new(8, false);
+    (rolled_back.rolled_back_to, rolled_back.reason) = (Some(7), Some("web: crash loop".into()));
+    let mut changed = Drift::new(target(), DriftKind::Changed);
+    changed.fields = vec![FieldChange::new("Deployment/web", "spec.replicas", FieldAction::Changed)];
+    let ended = |outcome| Report::RunEnded { run: RunId::of(&target(), &key()), outcome };
+    let diagnoses = vec![Diagnosis::new(DiagnosisKind::ImagePull, time(0))];
+    golden(
+        "reports.json",
+        &[
+            Report::CutOver { to: vec![target()] },
+            Report::DeployEnded(DeployEnd::new(7, true)),
+            Report::DeployEnded(rolled_back),
+            Report::ReplicasChanged { target: target(), from: 2, to: 5 },
+            Report::InstancesFailing { target: target(), diagnoses },
+            Report::Drifted(Drift::new(target(), DriftKind::Missing)),
+            Report::Drifted(changed),
+            Report::Drifted(Drift::new(target(), DriftKind::Surplus)),
+            ended(WaitOutcome::Succeeded),
+            ended(WaitOutcome::Stalled(Counts::desired(2))),
+            Report::AppGone,
         ],
     );
 }

@@ -127,6 +127,14 @@ pub(crate) fn respecified(live: &Value) -> Option<Timestamp> {
     specs.filter_map(|entry| entry["time"].as_str()?.parse().ok()).max()
 }
 
+/// Whether a manager's applies claim this field.
+pub(crate) fn has_field(live: &Value, manager: &str, path: &[&str]) -> bool {
+    let claims = entries(live).iter().filter(|entry| entry["manager"] == manager && entry["operation"] == "Apply");
+    claims
+        .map(|entry| &entry["fieldsV1"])
+        .any(|claims| path.iter().try_fold(claims, |claims, field| claims.get(format!("f:{field}"))).is_some())
+}
+
 /// When a launch changed the object last: an apply that changes nothing leaves the time as it is.
 pub(crate) fn applied(live: &Value) -> Option<Timestamp> {
     entries(live).iter().find(|entry| is_ours(entry))?["time"].as_str()?.parse().ok()

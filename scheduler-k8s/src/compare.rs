@@ -119,11 +119,17 @@ fn equal(path: &str, field: &str, rendered: &Value, live: &Value) -> bool {
     let (Some(a), Some(b)) = (rendered.as_str(), live.as_str()) else { return false };
     let resource = path.contains(".resources.requests.") || path.contains(".resources.limits.");
     match field {
-        "cpu" if resource => matches!((a.parse::<Cpu>(), b.parse::<Cpu>()), (Ok(a), Ok(b)) if a == b),
+        "cpu" if resource => same_cpu(a, b),
         "sizeLimit" => same_memory(a, b),
         _ if resource => same_memory(a, b),
+        _ if path.starts_with("spec.hard.") && field.ends_with(".cpu") => same_cpu(a, b),
+        _ if path.starts_with("spec.hard.") => same_memory(a, b),
         _ => false,
     }
+}
+
+fn same_cpu(a: &str, b: &str) -> bool {
+    matches!((a.parse::<Cpu>(), b.parse::<Cpu>()), (Ok(a), Ok(b)) if a == b)
 }
 
 fn same_memory(a: &str, b: &str) -> bool {
@@ -158,6 +164,12 @@ mod tests {
                 pod(json!({"name": "web", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}})),
                 pod(json!({"name": "web", "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}}})),
                 vec![],
+            ),
+            (
+                "bounds of a quota",
+                json!({"spec": {"hard": {"limits.cpu": "1", "limits.memory": "128000000", "pods": "1"}}}),
+                json!({"spec": {"hard": {"limits.cpu": "1000m", "limits.memory": "128M", "pods": "2"}}}),
+                vec!["spec.hard.pods".to_owned()],
             ),
             (
                 "another quantity",

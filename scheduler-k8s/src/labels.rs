@@ -13,6 +13,8 @@ pub(crate) const TARGET: &str = "scheduler/target";
 pub(crate) const REVISION: &str = "scheduler/revision";
 /// The patience in seconds; an annotation of main objects that have no `progressDeadlineSeconds`.
 pub(crate) const PATIENCE: &str = "scheduler/patience";
+/// The app whose surroundings an object is of: what hooks make, not launches; a label.
+pub(crate) const APP: &str = "scheduler/app";
 /// The name of the periodic workload that a run is of; a label of its Job and its Pods.
 pub(crate) const RUN_OF: &str = "scheduler/run-of";
 /// The name of the workload that an entry of the history is of; a label, instead of [`TARGET`]: StatefulSets and

@@ -20,6 +20,7 @@
 //! * [`render`]: a [`Workload`](scheduler_core::Workload) as native objects. Pure; prints without a server.
 //! * [`observe`]: native objects as an [`Observation`](scheduler_core::Observation). Pure.
 //! * [`KubernetesScheduler`]: the interpreter, thin, over the [`client`].
+//! * [`KubernetesHooks`]: what model events mean on Kubernetes alone.
 //!
 //! # What tells that an object is ours
 //!
@@ -31,15 +32,19 @@ mod compare;
 mod config;
 mod error;
 mod fields;
+mod hooks;
 mod interpreter;
 mod kind;
 mod labels;
 mod observe;
 mod render;
+mod requests;
+mod rights;
 
 pub use scheduler_k8s_client as client;
 
 pub use config::{KubernetesConfig, KubernetesFactory};
+pub use hooks::{KubernetesHooks, registry_secret};
 pub use interpreter::KubernetesScheduler;
 pub use kind::MainKind;
 pub use observe::{NativeObjects, observe};
@@ -52,4 +57,5 @@ pub const MANAGER: &str = "scheduler";
 const RESTARTER: &str = "scheduler-restart";
 const PAUSER: &str = "scheduler-pause";
 const MARKER: &str = "scheduler-healthy";
-const OWN_MANAGERS: &[&str] = &[MANAGER, RESTARTER, PAUSER, MARKER];
+const TLS_MANAGER: &str = "scheduler-tls";
+const OWN_MANAGERS: &[&str] = &[MANAGER, RESTARTER, PAUSER, MARKER, TLS_MANAGER];

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, try_join_all};
 use libtest_mimic::{Arguments, Completion};
 use scheduler_core::conformance::{
     Case, Disturbance, Failure, Hand, Harness, Injection, Outcome, Timing, World, cases, soak,
@@ -89,7 +89,8 @@ impl Harness for KubernetesHarness {
             let testbed = testbed.get().await.map_err(failure)?;
             let namespace =
                 Namespace::new(testbed.create_namespace("case").await.map_err(failure)?).map_err(failure)?;
-            let world: Arc<dyn World> = Arc::new(KubernetesWorld { testbed, namespace, faults: Faults::new() });
+            let hands = testbed.client(User::Admin).map_err(failure)?;
+            let world: Arc<dyn World> = Arc::new(KubernetesWorld { testbed, namespace, hands, faults: Faults::new() });
             Ok(world)
         }
         .boxed()
@@ -100,11 +101,18 @@ fn failure(error: impl ToString) -> Failure {
     Failure(error.to_string())
 }
 
-#[derive(Debug)]
 struct KubernetesWorld {
     testbed: &'static Testbed,
     namespace: Namespace,
+    /// Reads behind the scheduler's back.
+    hands: kube::Client,
     faults: Faults,
+}
+
+impl std::fmt::Debug for KubernetesWorld {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KubernetesWorld").field("namespace", &self.namespace).finish_non_exhaustive()
+    }
 }
 
 impl KubernetesWorld {
@@ -130,10 +138,11 @@ impl KubernetesWorld {
         self.run(command).await
     }
 
-    async fn get(&self, what: &str) -> Result<Vec<Value>, Failure> {
-        let arguments = ["get", what, "--output", "json", "--show-managed-fields"];
-        let text = self.kubectl_with(&arguments).await?;
-        let mut list: Value = serde_json::from_str(&text).map_err(failure)?;
+    /// The objects of a kind, read at the path of its interface.
+    async fn get(&self, interface: &str, kinds: &str) -> Result<Vec<Value>, Failure> {
+        let path = format!("{interface}/namespaces/{}/{kinds}", self.namespace);
+        let request = http::Request::get(path).body(Vec::new()).map_err(failure)?;
+        let mut list: Value = self.hands.request(request).await.map_err(failure)?;
         Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 
@@ -215,13 +224,12 @@ impl World for KubernetesWorld {
 
     async fn objects(&self) -> Result<Vec<(String, String)>, Failure> {
         let (mut found, mut histories) = (Vec::new(), BTreeMap::<String, Vec<_>>::new());
-        const KINDS: &str = "deployments,statefulsets,daemonsets,jobs,cronjobs,services,configmaps,secrets,replicasets,\
-                             controllerrevisions,ingresses";
-        let objects = self.get(KINDS).await?;
-        for object in &objects {
+        let all = try_join_all(KINDS.iter().map(|(interface, kinds, kind)| async move {
+            self.get(interface, kinds).await.map(|objects| objects.into_iter().map(move |object| (*kind, object)))
+        }));
+        for (kind, object) in all.await?.into_iter().flatten() {
             let metadata = &object["metadata"];
-            let (kind, name) =
-                (object["kind"].as_str().unwrap_or_default(), metadata["name"].as_str().unwrap_or_default());
+            let name = metadata["name"].as_str().unwrap_or_default();
             // Of what a controller made, only a run that was begun by hand is ours.
             let is_run = kind == "Job" && metadata["labels"]["scheduler/target"] == name;
             let controlled = metadata["ownerReferences"][0]["controller"] == true && !is_run;
@@ -232,7 +240,9 @@ impl World for KubernetesWorld {
             // Who wrote what, but for the controllers, which write the status alone.
             let managed = metadata["managedFields"].as_array().into_iter().flatten();
             let managed: Vec<_> = managed.filter(|entry| entry.get("subresource") != Some(&json!("status"))).collect();
-            let token = json!([metadata["uid"], metadata["generation"], metadata["labels"], managed]);
+            // Kinds without a generation have no status, so that no controller writes them.
+            let written = metadata.get("generation").unwrap_or(&metadata["resourceVersion"]);
+            let token = json!([metadata["uid"], written, metadata["labels"], managed]);
             // How many entries a history has depends on what was launched before. A launch tells them as one, too.
             match metadata["labels"]["scheduler/history"].as_str() {
                 Some(of) => histories.entry(format!("ControllerRevisions/{of}")).or_default().push(token),
@@ -245,7 +255,7 @@ impl World for KubernetesWorld {
     }
 
     async fn instances(&self) -> Result<Vec<String>, Failure> {
-        let pods = self.get("pods").await?;
+        let pods = self.get("/api/v1", "pods").await?;
         let living = pods.iter().filter(|pod| !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")));
         Ok(living.map(instance_id).collect())
     }
@@ -273,13 +283,28 @@ impl KubernetesWorld {
 
     /// Loses the node of one of the workload's Pods.
     async fn lose_node(&self, name: &str) -> Result<(), Failure> {
-        let pods = self.get("pods").await?;
+        let pods = self.get("/api/v1", "pods").await?;
         let pod = pods.iter().find(|pod| pod["metadata"]["labels"]["scheduler/target"] == name);
         let node =
             pod.and_then(|pod| pod["spec"]["nodeName"].as_str()).ok_or_else(|| Failure("no Pod has a node".into()))?;
         self.testbed.lose_node(node).await.map_err(failure)
     }
 }
+
+/// Where the kinds are that could be ours, and what they are called.
+const KINDS: &[(&str, &str, &str)] = &[
+    ("/apis/apps/v1", "deployments", "Deployment"),
+    ("/apis/apps/v1", "statefulsets", "StatefulSet"),
+    ("/apis/apps/v1", "daemonsets", "DaemonSet"),
+    ("/apis/apps/v1", "replicasets", "ReplicaSet"),
+    ("/apis/apps/v1", "controllerrevisions", "ControllerRevision"),
+    ("/apis/batch/v1", "jobs", "Job"),
+    ("/apis/batch/v1", "cronjobs", "CronJob"),
+    ("/apis/networking.k8s.io/v1", "ingresses", "Ingress"),
+    ("/api/v1", "services", "Service"),
+    ("/api/v1", "configmaps", "ConfigMap"),
+    ("/api/v1", "secrets", "Secret"),
+];
 
 /// As the scheduler makes it: of a StatefulSet's Pod with the start of its uid.
 fn instance_id(pod: &Value) -> String {

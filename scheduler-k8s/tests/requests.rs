@@ -1,6 +1,9 @@
 //! What the interpreter sends and what it makes of the answers, against a scripted server.
 #![expect(clippy::unwrap_used, reason = "this is a test, which clippy cannot tell in its helpers")]
 
+#[path = "requests/routes.rs"]
+mod routes;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Ready, ready};
 use std::sync::{Arc, Mutex};
@@ -8,8 +11,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Collected, Full};
 use scheduler_core::{
     Change, Conflict, Container, Delete, Effect, Error, ErrorKind, Guard, Launch, Missing, OwnerId, Retry,
     Scheduler as _, Status, Target, Version, Workload,
@@ -29,6 +33,7 @@ struct Script(Arc<Mutex<State>>);
 struct State {
     answers: BTreeMap<String, VecDeque<Response<Full<Bytes>>>>,
     asked: Vec<String>,
+    sent: Vec<Value>,
 }
 
 impl Script {
@@ -59,6 +64,11 @@ impl Script {
         assert_eq!(left, [""; 0], "answers that nobody asked for, after {:?}", state.asked);
         state.asked.clone()
     }
+
+    /// What was sent with each request; null where nothing was.
+    fn sent(&self) -> Vec<Value> {
+        self.0.lock().unwrap().sent.clone()
+    }
 }
 
 impl Service<Request<Body>> for Script {
@@ -72,17 +82,21 @@ impl Service<Request<Body>> for Script {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let mut state = self.0.lock().unwrap();
-        let parts: Vec<&str> = request.uri().path().split('/').collect();
+        let (request, body) = request.into_parts();
+        // The client has the body whole, so that nothing is waited for.
+        let body = body.collect().now_or_never().and_then(Result::ok).map(Collected::to_bytes).unwrap_or_default();
+        state.sent.push(serde_json::from_slice(&body).unwrap_or_default());
+        let parts: Vec<&str> = request.uri.path().split('/').collect();
         // …/namespaces/shop/<kind>[/<name>], and nothing else is asked for here.
         let at = parts.iter().position(|part| *part == "namespaces").map_or(parts.len() - 1, |at| at + 2);
         let many = parts.len() == at + 1;
-        let method = if many { "LIST" } else { request.method().as_str() };
+        let method = if many { "LIST" } else { request.method.as_str() };
         let asked = format!("{method} {}", parts[at]);
         state.asked.push(asked.clone());
         let answer = state.answers.get_mut(&asked).and_then(VecDeque::pop_front).or_else(|| {
             let (code, body) = match method {
                 "LIST" => (200, json!({"items": [], "metadata": {}})),
-                "GET" => (404, absent(parts[at])),
+                "GET" => (404, status(404, "NotFound", parts[at], parts[at + 1])),
                 _ => return None,
             };
             let response = Response::builder().status(code).header("content-type", "application/json");
@@ -464,45 +478,6 @@ async fn a_scale_that_lost_a_race_looks_again() {
     assert_eq!((scaled.from, scaled.to), (1, 3));
     assert!(scaled.version.as_str().starts_with("d.2."), "{}", scaled.version);
     script.asked();
-}
-
-/// Who may not look into other namespaces is warned, and not refused.
-#[tokio::test]
-async fn routes_of_other_namespaces_that_may_not_be_seen_are_a_warning() {
-    let ingress = json!({"metadata": {"name": "web", "labels": {"scheduler/owner": "platform"}}, "spec": {}});
-    let script = Script::default()
-        .answer("GET deployments", 200, &stored())
-        .answer("LIST ingresses", 403, &status(403, "Forbidden", "ingresses", ""))
-        .answer("PATCH ingresses", 201, &ingress);
-    let route = scheduler_core::Route::new("shop.example", "http");
-    let exposed = script.scheduler().expose(scheduler_core::Expose::new(target(), [route])).await.unwrap();
-    assert_eq!((exposed.changed, exposed.warnings.len()), (true, 1));
-    assert_eq!(script.asked(), ["GET deployments", "LIST ingresses", "LIST ingresses", "PATCH ingresses"]);
-}
-
-/// Of another kind, or with a class of another router, the same route is no clash.
-#[tokio::test]
-async fn a_route_of_another_router_is_not_taken() {
-    let other = |class: &str| {
-        let path = json!({"path": "/", "pathType": "Prefix"});
-        json!({"metadata": {}, "items": [{
-            "metadata": {"name": "other", "namespace": "bank"},
-            "spec": {"ingressClassName": class, "rules": [{"host": "shop.example", "http": {"paths": [path]}}]},
-        }]})
-    };
-    for (class, taken) in [("inner", true), ("outer", false)] {
-        let ingress = json!({"metadata": {"name": "web", "labels": {"scheduler/owner": "platform"}}, "spec": {}});
-        let mut script =
-            Script::default().answer("GET deployments", 200, &stored()).answer("LIST ingresses", 200, &other(class));
-        if !taken {
-            script = script.answer("PATCH ingresses", 201, &ingress);
-        }
-        let route = scheduler_core::Route::new("shop.example", "http");
-        let expose = scheduler_core::Expose::new(target(), [route]);
-        let exposed = script.scheduler().ingress_class("inner").expose(expose).await;
-        assert_eq!(exposed.is_err(), taken, "{class}: {exposed:?}");
-        script.asked();
-    }
 }
 
 /// What cannot be had is said, and hides no other instance.

@@ -20,6 +20,7 @@
 //! * [`render`]: a [`Workload`](scheduler_core::Workload) as a job. Pure; prints without a server.
 //! * [`observe`]: a job and what belongs to it as an [`Observation`](scheduler_core::Observation). Pure.
 //! * [`NomadScheduler`]: the interpreter, thin, over the [`client`].
+//! * [`NomadHooks`]: what the events of a platform's models mean here beside operations.
 //!
 //! # What tells that a job is ours
 //!
@@ -32,16 +33,19 @@ mod carry;
 mod compare;
 mod config;
 mod error;
+mod hooks;
 mod interpreter;
 mod meta;
 mod observe;
 mod render;
+mod requests;
 mod routes;
 mod source;
 
 pub use scheduler_nomad_client as client;
 
 pub use config::{NomadConfig, NomadFactory};
+pub use hooks::{NomadHooks, certificate_variable};
 pub use interpreter::NomadScheduler;
 pub use observe::{NativeObjects, PeriodicRun, observe};
 pub use render::{Driver, NomadExtension, RenderContext, Rendered, render};

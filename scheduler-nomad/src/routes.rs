@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use scheduler_core::{Expose, Fault, Route, Target};
-use scheduler_nomad_client::model::Job;
+use scheduler_nomad_client::model::{Job, Service};
 
 /// The tag that says which host and path a service has.
 pub(crate) const CLAIM: &str = "scheduler.route=";
@@ -18,6 +18,21 @@ const ENABLE: &str = "traefik.enable=true";
 /// The text by which a route is known: no other may have the same.
 pub(crate) fn claim(route: &Route) -> String {
     format!("{CLAIM}{}{}", route.host, trimmed(&route.path))
+}
+
+/// The routes that a job's services say they have.
+pub(crate) fn of(job: &Job) -> Vec<Route> {
+    let services = job.task_groups.iter().flat_map(|group| &group.services);
+    let of_service = |service: &Service| {
+        let claims: Vec<_> = service.tags.iter().filter_map(|tag| tag.strip_prefix(CLAIM)).collect();
+        let route = |claim: &str| {
+            let (host, path) = claim.split_at(claim.find('/').unwrap_or(claim.len()));
+            let route = Route::new(host, &*service.port_label);
+            if path.is_empty() { route } else { route.path(path) }
+        };
+        claims.into_iter().map(route).collect::<Vec<_>>()
+    };
+    services.flat_map(of_service).collect()
 }
 
 /// The path without a last slash, as it takes whole parts: `/` is nothing.
@@ -158,6 +173,24 @@ mod tests {
         // Without a route of ours, it is somebody else who enables it.
         tags = vec![ENABLE.to_owned()];
         assert!(!is_ours(&tags, ENABLE));
+    }
+
+    #[test]
+    fn routes_are_read_from_the_tags_that_they_became() {
+        let routes = [
+            Route::new("*.a.example", "http"),
+            Route::new("a.example", "http"),
+            Route::new("a.example", "admin").path("/api/v1"),
+        ];
+        let service = |(port, mut tags): (String, Vec<String>)| {
+            tags.push("mine".to_owned());
+            json!({"Name": port, "PortLabel": port, "Tags": tags})
+        };
+        let services: Vec<_> = tags(&target(), &routes).into_iter().map(service).collect();
+        let job = json!({"ID": "web", "TaskGroups": [{"Name": "web", "Services": services}]});
+        let mut read = of(&serde_json::from_value(job).unwrap());
+        read.sort();
+        assert_eq!(read, routes);
     }
 
     fn tags_of(port: &str) -> Vec<String> {

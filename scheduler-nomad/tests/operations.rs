@@ -475,6 +475,41 @@ async fn routes_are_tags_that_a_launch_leaves() {
     assert_eq!(*place.scheduler.expose(gone).await.unwrap_err().kind(), ErrorKind::Conflict(Conflict::Absent));
 }
 
+/// One registration of each job, one evaluation for each, and no instance is replaced.
+#[tokio::test]
+async fn routes_move_by_one_registration_of_each_job() {
+    let place = Place::new().await;
+    let hosts = ["a", "b"].map(|part| format!("{part}.{}.example", place.namespace));
+    let mut next = place.service("2");
+    next.name = "next".into();
+    place.launch(place.service("1")).await;
+    place.launch(next).await;
+    let (old, new) = (place.verdict("web", Verdict::Healthy).await, place.verdict("next", Verdict::Healthy).await);
+    let routes = hosts.each_ref().map(|host| Route::new(&**host, "http"));
+    place.scheduler.expose(Expose::new(place.target("web"), routes.clone())).await.unwrap();
+    let facts = async |name: &str| {
+        let job = place.client.query(&Query::job(&place.namespace, name)).await.unwrap().value.unwrap();
+        let evaluations = place.client.query(&Query::job_evaluations(&place.namespace, name)).await.unwrap().value;
+        let registered = evaluations.iter().filter(|evaluation| evaluation.triggered_by == "job-register").count();
+        let tags = &job.task_groups[0].services[0].tags;
+        let claims: Vec<_> =
+            tags.iter().filter_map(|tag| tag.strip_prefix("scheduler.route=")).map(str::to_owned).collect();
+        (job.version, registered, claims)
+    };
+    let [before, before_new] = [facts("web").await, facts("next").await];
+    assert_eq!((&before.2, &before_new.2), (&hosts.to_vec(), &vec![]));
+    let moves = || Expose::new(place.target("next"), [routes[0].clone()]).taking_from(place.target("web"));
+    assert_eq!(place.scheduler.expose(moves()).await.unwrap().taken, routes[..1]);
+    assert!(!place.scheduler.expose(moves()).await.unwrap().changed);
+    assert_eq!(facts("web").await, (before.0 + 1, before.1 + 1, vec![hosts[1].clone()]));
+    assert_eq!(facts("next").await, (before_new.0 + 1, before_new.1 + 1, vec![hosts[0].clone()]));
+    for (name, before) in [("web", old), ("next", new)] {
+        let now = place.verdict(name, Verdict::Healthy).await;
+        let ids = |seen: &Observation| seen.instances.iter().map(|i| i.id.clone()).collect::<BTreeSet<_>>();
+        assert_eq!((ids(&now), now.revision), (ids(&before), before.revision), "{name}");
+    }
+}
+
 #[tokio::test]
 async fn endpoints_are_the_ports_of_what_is_ready() {
     let place = Place::new().await;

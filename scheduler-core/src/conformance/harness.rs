@@ -151,8 +151,14 @@ pub enum Disturbance {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Injection {
-    /// The server answers 503 and does nothing.
+    /// The server answers 503, asks to be left alone for a second (`Retry-After`), and does nothing.
     Refuse,
+    /// The server answers 429, asks to be left alone for a second (`Retry-After`), and does nothing.
+    Throttle,
+    /// The server answers 500 and does nothing.
+    Fail,
+    /// The connection is cut before the request takes effect.
+    Reset,
     /// The request takes effect, and the connection is cut before the answer.
     LoseAnswer,
     /// The request takes effect, and no answer ever comes.

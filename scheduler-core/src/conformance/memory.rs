@@ -156,6 +156,9 @@ impl World for MemoryWorld {
     fn inject(&self, nth: u32, fault: Injection) {
         let fault = match fault {
             Injection::Refuse => RequestFault::Refuse,
+            Injection::Throttle => RequestFault::Throttle,
+            Injection::Fail => RequestFault::Fail,
+            Injection::Reset => RequestFault::Reset,
             Injection::LoseAnswer => RequestFault::LoseAnswer,
             Injection::Hang => RequestFault::Hang,
             Injection::Forbid => RequestFault::Forbid,

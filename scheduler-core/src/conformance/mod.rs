@@ -31,14 +31,15 @@
 //! | `owner/`, `namespace/` | 1, 17 | whose a workload is, finding it again, namespaces |
 //! | `guard/` | 2 | under which condition a change is made |
 //! | `revision/`, `version/` | 3 | what was launched, and the token for compare-and-set |
-//! | `launch/` | 4 | *ensure*: unchanged, drift, effects, half a launch |
+//! | `launch/` | 4 | *ensure*: unchanged, drift, effects |
 //! | `replicas/` | 5 | how many instances |
 //! | `delete/` | 8 | deleting step by step |
 //! | `status/` | 9 | what is observed, and the verdict |
 //! | `diagnosis/` | 10 | what is wrong, with evidence |
 //! | `wait/` | 11 | how waiting ends |
 //! | `watch/` | 12 | what a watch tells |
-//! | `cancel/` | 19 | futures that are dropped |
+//! | `faults/` | all | requests that fail, each in turn, and operations that are repeated then |
+//! | `cancel/` | 19 | futures that are dropped, at each request in turn |
 //! | `ops/` | | operations as data |
 //! | `sequence/`, `fields/` | | generated sequences, and a change of each field, compared with the memory scheduler |
 //!
@@ -59,6 +60,7 @@
 //!   bring about with a [`Failure`]; then the case fails, as it should: a part of the contract was not checked.
 
 mod cases;
+mod changing;
 mod ctx;
 mod fields;
 mod harness;

@@ -229,7 +229,12 @@ fn step(random: &mut Random, live: &mut BTreeMap<&'static str, Live>) -> Step {
     if random.below(5) > 0 || matches!(step, Step::Disturb(..)) {
         return step;
     }
-    let fault = if random.below(2) == 0 { Injection::Refuse } else { Injection::LoseAnswer };
+    let fault = match random.below(4) {
+        0 => Injection::Refuse,
+        1 => Injection::Fail,
+        2 => Injection::Reset,
+        _ => Injection::LoseAnswer,
+    };
     Step::Faulty(Box::new(step), random.small(4) + 1, fault)
 }
 

@@ -43,6 +43,8 @@ mod event;
 mod hook;
 mod outcome;
 mod report;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

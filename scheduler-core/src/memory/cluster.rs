@@ -298,7 +298,8 @@ impl MemoryCluster {
     ///
     /// What only reads is one request, and so is each snapshot of a watch. A launch is up to three: it reads, writes the
     /// main object, writes the Service; a delete likewise, and one more for configurations and for routes. What else
-    /// changes something reads, then writes. What needs no write is not sent.
+    /// changes something reads, then writes; an expose that takes routes from another workload writes twice. What needs no
+    /// write is not sent.
     pub fn inject(&self, nth: u32, fault: RequestFault) {
         *self.shared.planned() = Planned::new(nth, fault);
     }

@@ -249,7 +249,8 @@ pub(super) fn delete(world: &World, target: &Target, guard: &Guard, me: &OwnerId
     let service = world.services.get(target).is_some_and(|s| ours(s.spec.owner.as_ref()));
     let configs = world.configs_of(target).iter().any(|config| ours(Some(&config.owner)));
     let routes = world.routes.get(target).is_some_and(|routes| ours(Some(&routes.owner)));
-    let there = main.is_some() || service || configs || routes;
+    let rest = (service || configs || routes) && !mutant.is(Mutation::DeleteLooksAtMainAlone);
+    let there = main.is_some() || rest;
     if let Guard::IfVersion(wanted) = guard {
         match main {
             None if !there => return Err(conflict(Conflict::Absent)),

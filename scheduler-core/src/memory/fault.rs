@@ -1,13 +1,22 @@
 //! Faults between a scheduler and its cluster, for tests of what happens then.
 
+use std::time::Duration;
+
+use super::scheduler::Access;
 use crate::{Error, ErrorKind, NativeCode};
 
 /// What happens to one request; see [`MemoryCluster::inject`](super::MemoryCluster::inject).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestFault {
-    /// It is refused with status 503, and nothing is done.
+    /// It is refused with status 503, for a second, and nothing is done.
     Refuse,
+    /// It is refused with status 429, for a second, and nothing is done.
+    Throttle,
+    /// It fails with status 500, and nothing is done.
+    Fail,
+    /// The connection is cut before anything is done.
+    Reset,
     /// It is refused with status 403, and nothing is done.
     Forbid,
     /// It takes effect, and the connection is cut before the answer.
@@ -36,18 +45,32 @@ impl Planned {
     }
 }
 
-/// The error of a request that was refused, or whose answer was lost.
-pub(super) fn error(fault: RequestFault, writes: bool) -> Error {
-    let refused = |kind, status, reason: &str| {
-        Error::new(kind, "a test asked for this").with_native(NativeCode::new(Some(status), Some(reason.to_owned())))
-    };
-    match fault {
-        RequestFault::Refuse => refused(ErrorKind::Unavailable, 503, "ServiceUnavailable"),
-        RequestFault::Forbid => refused(ErrorKind::Forbidden, 403, "Forbidden"),
-        // What only reads cannot have taken effect.
-        RequestFault::LoseAnswer | RequestFault::Hang => Error::new(
-            if writes { ErrorKind::OutcomeUnknown } else { ErrorKind::Unavailable },
-            "the answer was lost, as a test asked for",
-        ),
+impl RequestFault {
+    /// Whether the request takes effect all the same.
+    pub(super) fn takes_effect(self) -> bool {
+        matches!(self, Self::LoseAnswer | Self::Hang)
+    }
+
+    /// What comes of a request, as far as can be told from outside.
+    pub(super) fn error(self, access: Access) -> Error {
+        let words = "a test asked for this";
+        // Whoever gets no answer cannot tell, but what only reads has no effect.
+        let unknown = match access {
+            Access::Writes => ErrorKind::OutcomeUnknown,
+            Access::Reads => ErrorKind::Unavailable,
+        };
+        let (kind, status, reason) = match self {
+            Self::Refuse => (ErrorKind::Unavailable, 503, "ServiceUnavailable"),
+            Self::Throttle => (ErrorKind::RateLimited, 429, "TooManyRequests"),
+            Self::Forbid => (ErrorKind::Forbidden, 403, "Forbidden"),
+            Self::Fail => (unknown, 500, "InternalError"),
+            Self::Reset | Self::LoseAnswer | Self::Hang => return Error::new(unknown, words),
+        };
+        let error = Error::new(kind, words).with_native(NativeCode::new(Some(status), Some(reason.to_owned())));
+        if matches!(self, Self::Refuse | Self::Throttle) {
+            error.with_retry_after(Duration::from_secs(1))
+        } else {
+            error
+        }
     }
 }

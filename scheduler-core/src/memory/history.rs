@@ -10,7 +10,7 @@ use crate::{
     Revisions, Target, Timestamp, VolumeSource,
 };
 
-/// So many revisions are kept.
+/// So many revisions are kept of those that were marked healthy, and as many of the others.
 const KEPT: usize = 10;
 
 /// What was launched before, what was launched last first.
@@ -36,7 +36,19 @@ impl Ledger {
             entry.healthy = self.entries.remove(at).healthy && !mutant.is(Mutation::RelaunchForgetsMark);
         }
         self.entries.insert(0, entry);
-        self.entries.truncate(if mutant.is(Mutation::HistoryKeepsTwo) { 2 } else { KEPT });
+        self.trim(mutant);
+    }
+
+    /// Lets go of what is too old.
+    fn trim(&mut self, mutant: Mutant) {
+        let most = if mutant.is(Mutation::HistoryKeepsTwo) { 2 } else { KEPT };
+        let (mut healthy, mut others) = (0, 0);
+        self.entries.retain(|entry| {
+            let apart = entry.healthy && !mutant.is(Mutation::FailuresPushOutTheHealthy);
+            let kept = if apart { &mut healthy } else { &mut others };
+            *kept += 1;
+            *kept <= most
+        });
     }
 
     /// The entries, the first of which is current.

@@ -57,6 +57,12 @@ mutations! {
     RollsOnScale,
     /// Clause 4: after half a launch the next one says `Unchanged`.
     ForgetsHalfLaunch,
+    /// Clause 4: says that nothing took effect when a later request of an operation fails.
+    HalfIsUnavailable,
+    /// Clause 4: says that nothing took effect when the answer to a write is lost.
+    LostAnswerIsUnavailable,
+    /// Clause 0: does not tell how long the server asks to be left alone.
+    ForgetsRetryAfter,
     /// Clause 5: `Keep` sets the initial count at an update.
     KeepResetsCount,
     /// Clause 5: `Exactly` leaves a count that somebody else set.
@@ -181,6 +187,8 @@ mutations! {
     HistoryKeepsOrder,
     /// Clause 7: keeps two revisions only.
     HistoryKeepsTwo,
+    /// Clause 7: launches that failed push the healthy revision out of the history.
+    FailuresPushOutTheHealthy,
     /// Clause 7: a revision that is launched again loses its mark.
     RelaunchForgetsMark,
     /// Clause 7: marks what is seen to be healthy.
@@ -195,6 +203,8 @@ mutations! {
     MarkReplacesInstances,
     /// Clause 8: leaves the runs of a periodic job behind.
     DeleteLeaksRuns,
+    /// Clause 8: what is left without its main object counts as absent.
+    DeleteLooksAtMainAlone,
     /// Clause 8: leaves the configurations behind.
     DeleteLeaksConfig,
     /// Clause 8: leaves the routes behind.
@@ -239,6 +249,8 @@ mutations! {
     RunTwiceForOneKey,
     /// Clause 14: the key of a run that has ended begins another.
     EndedRunRunsAgain,
+    /// Clause 14: when the answer is lost, begins the run once more by itself.
+    LostRunBeginsAnother,
     /// Clause 14: two keys are one run.
     RunForgetsKey,
     /// Clause 14: takes over what is somebody else's under the run's name.
@@ -267,6 +279,18 @@ mutations! {
     ExposeWritesAgain,
     /// Clause 16: keeps routes that are not in the list.
     ExposeKeepsOldRoutes,
+    /// Clause 16: leaves the routes that were to be taken where they were.
+    TakesNothing,
+    /// Clause 16: takes all routes of the workload that some are to be taken from.
+    TakesAllRoutes,
+    /// Clause 16: takes routes away before they are written elsewhere.
+    TakesBeforeWriting,
+    /// Clause 19: takes nothing any more once the new routes are there.
+    MoveIsNotCompleted,
+    /// Clause 16: who may take routes from one workload may have those of a third.
+    TakesFromThird,
+    /// Clause 1: takes routes from somebody else's workload.
+    TakesFromOthers,
     /// Clause 16: says that routes are gone, and keeps them.
     UnexposeKeepsRoutes,
     /// Clause 16: takes somebody else's routes away.

@@ -11,7 +11,8 @@ use super::world::World;
 use crate::{
     Change, CheckedWorkload, ConfigRef, ConfigStored, Deleted, Effect, Error, ErrorKind, Expose, Exposed, Fault, Guard,
     InstanceAnswer, Launched, MarkHealthy, MarkedHealthy, Namespace, NamespaceDeleted, NamespaceEnsured, ObjectAction,
-    OnInstance, Plan, Planned, PutConfig, Result, Rollout, Run, RunStarted, Scale, Scaled, Steered, Target, Unexposed,
+    OnInstance, Plan, Planned, PutConfig, Result, Rollout, Run, RunId, RunKey, RunStarted, Scale, Scaled, Steered,
+    Target, Unexposed,
 };
 
 impl MemoryScheduler {
@@ -140,8 +141,15 @@ impl MemoryScheduler {
         let id = run::id(op, self.shared().mutant);
         let target = id.target();
         let begins = self.request(Access::Reads, |world| world.decide_run(op, target, self.owner())).await?;
-        let created = begins && self.request(Access::Writes, |world| world.begin_run(op, target, self.owner())).await?;
-        Ok(RunStarted { warnings, ..RunStarted::new(id, created) })
+        let begin = |target| self.request(Access::Writes, move |world| world.begin_run(op, target, self.owner()));
+        let mut begun = if begins { begin(target).await } else { Ok(false) };
+        if begun.is_err()
+            && self.shared().mutant.is(Mutation::LostRunBeginsAnother)
+            && let Ok(key) = RunKey::new("another")
+        {
+            begun = begin(RunId::of(op.base(), &key).target()).await;
+        }
+        Ok(RunStarted { warnings, ..RunStarted::new(id, begun?) })
     }
 
     pub(super) async fn do_plan(&self, op: &Plan) -> Result<Planned> {
@@ -178,11 +186,19 @@ impl MemoryScheduler {
 
     pub(super) async fn do_expose(&self, op: &Expose) -> Result<Exposed> {
         op.check()?;
-        let read = self.request(Access::Reads, |world| world.decide_expose(op, self.owner())).await?;
-        if let Some(version) = &read {
-            self.request(Access::Writes, |world| world.expose(op, version, self.owner())).await?;
+        let plan = self.request(Access::Reads, |world| world.decide_expose(op, self.owner())).await?;
+        let takes_first = self.shared().mutant.is(Mutation::TakesBeforeWriting);
+        let takes = !plan.taken.is_empty();
+        if takes && takes_first {
+            self.request(Access::Writes, |world| world.take_routes(op, self.owner())).await?;
         }
-        Ok(Exposed::new(read.is_some()))
+        if plan.differs {
+            self.request(Access::Writes, |world| world.expose(op, &plan.read, self.owner())).await?;
+        }
+        if takes && !takes_first {
+            self.request(Access::Writes, |world| world.take_routes(op, self.owner())).await?;
+        }
+        Ok(Exposed { taken: plan.taken, ..Exposed::new(plan.differs || takes) })
     }
 
     pub(super) async fn do_unexpose(&self, target: &Target) -> Result<Unexposed> {

@@ -1,7 +1,5 @@
 //! Routes, and the addresses of what is ready. There is no router: routes are kept and compared, and no request is led.
 
-use std::collections::BTreeSet;
-
 use super::decide;
 use super::instance::Instance;
 use super::mutation::Mutation;
@@ -16,7 +14,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct RouteObject {
     pub(super) owner: OwnerId,
-    routes: BTreeSet<Route>,
+    /// In order.
+    routes: Vec<Route>,
     pub(super) incarnation: u64,
     /// Counts all writes.
     pub(super) writes: u64,
@@ -27,26 +26,59 @@ fn has_port(object: &MainObject, name: &str) -> bool {
     ports.into_iter().any(|port| port.name == name && port.protocol == Protocol::Tcp)
 }
 
+/// What an expose has to write.
+#[derive(Debug)]
+pub(super) struct ExposePlan {
+    /// The version of the workload that the decision is based on.
+    pub(super) read: Version,
+    /// Whether the workload has other routes than these.
+    pub(super) differs: bool,
+    /// Those of the routes that another workload has and is to lose.
+    pub(super) taken: Vec<Route>,
+}
+
 impl World {
-    /// The version of the workload that is to have other routes; `None` if it has these.
-    pub(super) fn decide_expose(&self, op: &Expose, me: &OwnerId) -> Result<Option<Version>> {
+    /// What is to be written so that a workload has these routes.
+    pub(super) fn decide_expose(&self, op: &Expose, me: &OwnerId) -> Result<ExposePlan> {
         let mutant = self.mutant;
         let object = decide::guarded(self, &op.target, &op.guard, me)?;
         if let Some(there) = self.routes.get(&op.target) {
             decide::not_foreign(Some(&there.owner), me, false)?;
         }
+        self.check_from(op, me)?;
         let faults = self.faults(op, object, me);
         if !faults.is_empty() {
             return Err(Error::invalid_argument("routes to what is not there").with_causes(faults));
         }
         for (other, there) in self.routes.iter().filter(|(other, _)| **other != op.target) {
-            let taken = |route: &&Route| op.routes.iter().any(|new| new.host == route.host && new.path == route.path);
-            if there.routes.iter().any(|route| taken(&route)) && !mutant.is(Mutation::RouteStolen) {
+            let admitted = op.from.as_ref() == Some(other)
+                || mutant.is(Mutation::RouteStolen)
+                || (op.from.is_some() && mutant.is(Mutation::TakesFromThird));
+            if !admitted && !op.routes_among(&there.routes).is_empty() {
                 return Err(decide::conflict(Conflict::RouteTaken { by: other.to_string() }));
             }
         }
-        let same = self.routes.get(&op.target).is_some_and(|there| there.routes.iter().eq(&sorted(op)));
-        Ok((!same || mutant.is(Mutation::ExposeWritesAgain)).then(|| object.version(mutant)))
+        let same = self.routes.get(&op.target).is_some_and(|there| there.routes == sorted(op));
+        let differs = !same || mutant.is(Mutation::ExposeWritesAgain);
+        let old = op.from.as_ref().and_then(|from| self.routes.get(from)).filter(|_| {
+            let forgets = !differs && mutant.is(Mutation::MoveIsNotCompleted);
+            !forgets && !mutant.is(Mutation::TakesNothing)
+        });
+        let taken = old.map(|old| op.routes_among(&old.routes)).unwrap_or_default();
+        Ok(ExposePlan { read: object.version(mutant), differs, taken })
+    }
+
+    /// What routes are taken from must be ours, if it is there.
+    fn check_from(&self, op: &Expose, me: &OwnerId) -> Result<()> {
+        let Some(from) = &op.from else { return Ok(()) };
+        let forgets = self.mutant.is(Mutation::TakesFromOthers);
+        if let Some(object) = self.workloads.get(from) {
+            decide::not_foreign(object.meta.owner.as_ref(), me, forgets)?;
+        }
+        match self.routes.get(from) {
+            Some(routes) => decide::not_foreign(Some(&routes.owner), me, forgets),
+            None => Ok(()),
+        }
     }
 
     /// What routes lead to and is not there.
@@ -84,6 +116,7 @@ impl World {
         if let Some(there) = self.routes.get_mut(&op.target) {
             if self.mutant.is(Mutation::ExposeKeepsOldRoutes) {
                 routes.extend(there.routes.iter().cloned());
+                routes.sort();
             }
             there.routes = routes;
             there.writes += 1;
@@ -91,6 +124,22 @@ impl World {
         }
         let object = RouteObject { owner: me.clone(), routes, incarnation: self.next_serial(), writes: 1 };
         self.routes.insert(op.target.clone(), object);
+        Ok(())
+    }
+
+    /// Takes the routes of an expose from the workload that had them, which keeps its others.
+    pub(super) fn take_routes(&mut self, op: &Expose, me: &OwnerId) -> Result<()> {
+        // It may have become somebody else's meanwhile.
+        self.check_from(op, me)?;
+        let takes_all = self.mutant.is(Mutation::TakesAllRoutes);
+        let Some((from, old)) = op.from.as_ref().and_then(|from| Some((from, self.routes.get_mut(from)?))) else {
+            return Ok(());
+        };
+        old.routes.retain(|route| !takes_all && !op.routes.iter().any(|new| new.is_for_same_requests(route)));
+        old.writes += 1;
+        if old.routes.is_empty() {
+            self.routes.remove(from);
+        }
         Ok(())
     }
 
@@ -126,6 +175,8 @@ impl World {
     }
 }
 
-fn sorted(op: &Expose) -> BTreeSet<Route> {
-    op.routes.iter().cloned().collect()
+fn sorted(op: &Expose) -> Vec<Route> {
+    let mut routes = op.routes.clone();
+    routes.sort();
+    routes
 }

@@ -1,10 +1,13 @@
 //! The scheduler over a cluster in memory: one operation after the other.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use async_trait::async_trait;
 use futures_core::stream::BoxStream;
 
 use super::cluster::{MemoryCluster, Shared};
-use super::fault::{self, RequestFault};
+use super::fault::RequestFault;
 use super::logs::{self, Sources};
 use super::mutation::Mutation;
 use super::watch;
@@ -22,7 +25,8 @@ use crate::{
 /// # Cost
 /// In requests, as [`MemoryCluster::inject`] counts them: what only reads is one, a watch one for each snapshot, logs one.
 /// A launch is one if nothing differs, and one more for each object that it writes; a delete likewise, where all
-/// configurations of a workload are one object. What else changes something is one, and one more if it writes.
+/// configurations of a workload are one object. What else changes something is one, and one more if it writes; an expose
+/// two more if it takes routes from another workload.
 ///
 /// # Compare-and-set
 /// The main object is written only as it was read; if somebody else was faster, it is a
@@ -35,6 +39,8 @@ pub struct MemoryScheduler {
     cluster: MemoryCluster,
     owner: OwnerId,
     capabilities: Capabilities,
+    /// Whether the operation that this value carries out has changed anything.
+    changed: Arc<AtomicBool>,
 }
 
 /// Whether a request only reads.
@@ -47,7 +53,7 @@ pub(super) enum Access {
 impl MemoryScheduler {
     pub(super) fn new(cluster: MemoryCluster, owner: OwnerId) -> Self {
         let capabilities = Capabilities::all(super::backend());
-        Self { cluster, owner, capabilities }
+        Self { cluster, owner, capabilities, changed: Arc::default() }
     }
 
     pub(super) fn owner(&self) -> &OwnerId {
@@ -65,16 +71,25 @@ impl MemoryScheduler {
     {
         let fault = self.shared().planned().count();
         let answer = match (fault, access) {
-            (Some(fault @ (RequestFault::Refuse | RequestFault::Forbid)), _) => Err(fault::error(fault, false)),
+            (Some(fault), _) if !fault.takes_effect() => Err(fault.error(access)),
             (_, Access::Reads) => run(&mut self.shared().world()),
             (_, Access::Writes) => self.shared().change(run),
         };
+        let forgets_lost = fault.is_some() && self.shared().mutant.is(Mutation::LostAnswerIsUnavailable);
+        if access == Access::Writes && answer.is_ok() && !forgets_lost {
+            self.changed.store(true, Ordering::Relaxed);
+        }
         self.shared().planned().met |= fault.is_some();
         match fault {
             Some(RequestFault::Hang) => std::future::pending().await,
-            Some(fault @ RequestFault::LoseAnswer) => Err(fault::error(fault, access == Access::Writes)),
-            Some(RequestFault::Refuse | RequestFault::Forbid) | None => answer,
+            Some(lost @ RequestFault::LoseAnswer) => Err(lost.error(if forgets_lost { Access::Reads } else { access })),
+            _ => answer,
         }
+    }
+
+    /// For one operation, which has changed nothing so far.
+    fn one(&self) -> Self {
+        Self { changed: Arc::default(), ..self.clone() }
     }
 
     fn named(&self, error: Error, op: OpName, target: Option<&Target>) -> Error {
@@ -94,7 +109,14 @@ impl MemoryScheduler {
         work: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
         // No operation is compared with the capabilities: this backend has all of them.
-        within(call, work).await.map_err(|e| self.named(e, op, target))
+        let mutant = self.shared().mutant;
+        let failed = |error: Error| {
+            let halfway = self.changed.load(Ordering::Relaxed) && !mutant.is(Mutation::HalfIsUnavailable);
+            let error = if halfway { error.after_a_change() } else { error };
+            let forgets = mutant.is(Mutation::ForgetsRetryAfter) && error.retry_after().is_some();
+            self.named(if forgets { Error::new(error.kind().clone(), error.message()) } else { error }, op, target)
+        };
+        within(call, work).await.map_err(failed)
     }
 
     /// What there is that passes a filter, and how many gaps watches have had until then.
@@ -118,12 +140,13 @@ impl Scheduler for MemoryScheduler {
 
     async fn launch(&self, op: Launch) -> Result<Launched> {
         let target = Some(op.workload.target());
-        self.answer(OpName::Launch, target, &op.call, self.do_launch(&op.workload, &op.guard)).await
+        let own = self.one();
+        own.answer(OpName::Launch, target, &op.call, own.do_launch(&op.workload, &op.guard)).await
     }
 
     async fn delete(&self, op: Delete) -> Result<Deleted> {
-        let work = self.do_delete(&op.target, &op.guard);
-        self.answer(OpName::Delete, Some(&op.target), &op.call, work).await
+        let own = self.one();
+        own.answer(OpName::Delete, Some(&op.target), &op.call, own.do_delete(&op.target, &op.guard)).await
     }
 
     async fn status(&self, op: Status) -> Result<Found> {
@@ -146,15 +169,18 @@ impl Scheduler for MemoryScheduler {
     }
 
     async fn scale(&self, op: Scale) -> Result<Scaled> {
-        self.answer(OpName::Scale, Some(&op.target), &op.call, self.do_scale(&op)).await
+        let own = self.one();
+        own.answer(OpName::Scale, Some(&op.target), &op.call, own.do_scale(&op)).await
     }
 
     async fn rollout(&self, op: Rollout) -> Result<Steered> {
-        self.answer(OpName::Rollout, Some(&op.target), &op.call, self.do_rollout(&op)).await
+        let own = self.one();
+        own.answer(OpName::Rollout, Some(&op.target), &op.call, own.do_rollout(&op)).await
     }
 
     async fn instance(&self, op: OnInstance) -> Result<InstanceAnswer> {
-        self.answer(OpName::OnInstance, Some(&op.target), &op.call, self.do_instance(&op)).await
+        let own = self.one();
+        own.answer(OpName::OnInstance, Some(&op.target), &op.call, own.do_instance(&op)).await
     }
 
     async fn history(&self, op: History) -> Result<Revisions> {
@@ -163,11 +189,13 @@ impl Scheduler for MemoryScheduler {
     }
 
     async fn mark_healthy(&self, op: MarkHealthy) -> Result<MarkedHealthy> {
-        self.answer(OpName::MarkHealthy, Some(&op.target), &op.call, self.do_mark(&op)).await
+        let own = self.one();
+        own.answer(OpName::MarkHealthy, Some(&op.target), &op.call, own.do_mark(&op)).await
     }
 
     async fn run(&self, op: Run) -> Result<RunStarted> {
-        self.answer(OpName::Run, Some(op.base()), &op.call, self.do_run(&op)).await
+        let own = self.one();
+        own.answer(OpName::Run, Some(op.base()), &op.call, own.do_run(&op)).await
     }
 
     async fn plan(&self, op: Plan) -> Result<Planned> {
@@ -175,15 +203,18 @@ impl Scheduler for MemoryScheduler {
     }
 
     async fn put_config(&self, op: PutConfig) -> Result<ConfigStored> {
-        self.answer(OpName::PutConfig, Some(&op.target), &op.call, self.do_put_config(&op)).await
+        let own = self.one();
+        own.answer(OpName::PutConfig, Some(&op.target), &op.call, own.do_put_config(&op)).await
     }
 
     async fn expose(&self, op: Expose) -> Result<Exposed> {
-        self.answer(OpName::Expose, Some(&op.target), &op.call, self.do_expose(&op)).await
+        let own = self.one();
+        own.answer(OpName::Expose, Some(&op.target), &op.call, own.do_expose(&op)).await
     }
 
     async fn unexpose(&self, op: Unexpose) -> Result<Unexposed> {
-        self.answer(OpName::Unexpose, Some(&op.target), &op.call, self.do_unexpose(&op.target)).await
+        let own = self.one();
+        own.answer(OpName::Unexpose, Some(&op.target), &op.call, own.do_unexpose(&op.target)).await
     }
 
     async fn endpoints(&self, op: Endpoints) -> Result<ReadyEndpoints> {
@@ -192,11 +223,13 @@ impl Scheduler for MemoryScheduler {
     }
 
     async fn ensure_namespace(&self, op: EnsureNamespace) -> Result<NamespaceEnsured> {
-        self.answer(OpName::EnsureNamespace, None, &op.call, self.do_ensure_namespace(&op.namespace)).await
+        let own = self.one();
+        own.answer(OpName::EnsureNamespace, None, &op.call, own.do_ensure_namespace(&op.namespace)).await
     }
 
     async fn delete_namespace(&self, op: DeleteNamespace) -> Result<NamespaceDeleted> {
-        self.answer(OpName::DeleteNamespace, None, &op.call, self.do_delete_namespace(&op.namespace)).await
+        let own = self.one();
+        own.answer(OpName::DeleteNamespace, None, &op.call, own.do_delete_namespace(&op.namespace)).await
     }
 
     fn logs(&self, op: Logs) -> BoxStream<'static, Result<LogItem>> {

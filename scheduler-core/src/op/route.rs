@@ -19,6 +19,10 @@ pub struct Expose {
     pub target: Target,
     /// All of its routes: those that it had before and that are not in the list go.
     pub routes: Vec<Route>,
+    /// A workload of ours, in the same namespace, from which it may take those of the routes that it has.
+    /// See [`taking_from`](Self::taking_from).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Target>,
     /// Under which condition; [`Guard::IfAbsent`] and [`Guard::Adopt`] make no sense here and are refused.
     #[serde(default)]
     pub guard: Guard,
@@ -86,6 +90,18 @@ impl Route {
         self
     }
 
+    /// Whether the other one is for the same requests: its host is the same, and its path but for a slash at the end, which
+    /// means nothing to the start of a path. Two workloads cannot both have such routes.
+    #[must_use]
+    pub fn is_for_same_requests(&self, other: &Self) -> bool {
+        self.place() == other.place()
+    }
+
+    /// What no other route may have.
+    fn place(&self) -> (&str, &str) {
+        (&self.host, self.path.trim_end_matches('/'))
+    }
+
     /// Sets where requests go.
     #[must_use]
     pub fn backends(mut self, backends: impl IntoIterator<Item = RouteBackend>) -> Self {
@@ -117,7 +133,40 @@ impl Expose {
     /// These routes and no others, under [`Guard::IfOwned`].
     pub fn new(target: Target, routes: impl IntoIterator<Item = Route>) -> Self {
         let routes = routes.into_iter().collect();
-        Self { target, routes, guard: Guard::IfOwned, call: CallOptions::default() }
+        Self { target, routes, from: None, guard: Guard::IfOwned, call: CallOptions::default() }
+    }
+
+    /// Lets it take over those of the routes that this workload has: how a release that was launched beside the last one
+    /// gets its requests.
+    ///
+    /// ```
+    /// use scheduler_core::{Expose, Route, Target};
+    ///
+    /// let (old, new) = (Target::new("shop", "web--1")?, Target::new("shop", "web--2")?);
+    /// let op = Expose::new(new, [Route::new("shop.example", "http")]).taking_from(old);
+    /// assert!(op.check().is_ok());
+    /// # Ok::<(), scheduler_core::NameError>(())
+    /// ```
+    ///
+    /// The new routes are written first, and then the same ones are taken from the old workload, which keeps its others. So
+    /// there is no moment in which nobody has a route; for a short time both have it, and the router chooses. A workload that
+    /// is not there, or has none of the routes, is fine: nothing is taken, as when the operation is repeated. What was cut
+    /// off in between is completed by the repetition.
+    ///
+    /// It must be ours, in the same namespace, and not the target itself. A route that any other workload has is taken
+    /// ([`RouteTaken`](crate::Conflict::RouteTaken)) all the same.
+    #[must_use]
+    pub fn taking_from(mut self, old: Target) -> Self {
+        self.from = Some(old);
+        self
+    }
+
+    /// Those of its routes that are for the same requests as one of these: what the workload that has them must not have, or
+    /// is to lose.
+    #[must_use]
+    pub fn routes_among(&self, had: &[Route]) -> Vec<Route> {
+        let is_had = |route: &&Route| had.iter().any(|old| old.is_for_same_requests(route));
+        self.routes.iter().filter(is_had).cloned().collect()
     }
 
     /// Checks what can be known without a server. Backends call it before they send anything.
@@ -129,6 +178,13 @@ impl Expose {
         let mut add = |path: String, problem: String| faults.push(Fault::new(path, problem));
         if self.routes.is_empty() {
             add("routes".into(), "there is none; unexpose takes all away".into());
+        }
+        match &self.from {
+            Some(from) if *from == self.target => add("from".into(), "is the workload itself".into()),
+            Some(from) if from.namespace != self.target.namespace => {
+                add("from".into(), format!("is not in the namespace {}", self.target.namespace));
+            }
+            _ => {}
         }
         let mut seen = BTreeSet::new();
         for (i, route) in self.routes.iter().enumerate() {
@@ -149,7 +205,7 @@ impl Expose {
                     ),
                 );
             }
-            if !seen.insert((route.host.as_str(), route.path.as_str())) {
+            if !seen.insert(route.place()) {
                 add(
                     at.clone(),
                     format!("another route has the host {} and the path {} already", route.host, route.path),
@@ -188,6 +244,9 @@ const MOST_WEIGHT: u32 = 1_000_000;
 pub struct Exposed {
     /// Whether anything was written. Otherwise they were there.
     pub changed: bool,
+    /// Those of the routes that this call took from [the other workload](Expose::from).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken: Vec<Route>,
     /// Where the router takes requests, as far as the platform tells; empty also while it has not told yet.
     pub addresses: Vec<String>,
     /// What the backend wants known.
@@ -199,7 +258,7 @@ impl Exposed {
     /// Whether anything was written.
     #[must_use]
     pub fn new(changed: bool) -> Self {
-        Self { changed, addresses: Vec::new(), warnings: Vec::new() }
+        Self { changed, taken: Vec::new(), addresses: Vec::new(), warnings: Vec::new() }
     }
 }
 
@@ -320,6 +379,7 @@ mod tests {
         assert_eq!(paths(vec![fine.clone(), Route::new("*.shop.example", "http").path("/a/b")]), [""; 0]);
         assert_eq!(paths(vec![]), ["routes"]);
         assert_eq!(paths(vec![fine.clone(), fine.clone()]), ["routes[1]"]);
+        assert_eq!(paths(vec![fine.clone().path("/a"), fine.clone().path("/a/")]), ["routes[1]"]);
         assert_eq!(
             paths(vec![Route::new("shop", "http"), Route::new("a.*.b", "http")]),
             ["routes[0].host", "routes[1].host"]
@@ -333,5 +393,17 @@ mod tests {
             paths(vec![fine.backends([other.weight(2_000_000)])]),
             ["routes[0].backends[0].target", "routes[0].backends[0].weight"]
         );
+    }
+
+    #[test]
+    fn routes_are_taken_from_another_workload_of_the_namespace() {
+        let web = || Target::new("shop", "web").unwrap();
+        let is_fault = |from: Target| {
+            let checked = Expose::new(web(), [Route::new("shop.example", "http")]).taking_from(from).check();
+            checked.is_err_and(|error| error.causes().iter().any(|fault| fault.path == "from"))
+        };
+        assert!(!is_fault(Target::new("shop", "old").unwrap()));
+        assert!(is_fault(web()));
+        assert!(is_fault(Target::new("bank", "old").unwrap()));
     }
 }

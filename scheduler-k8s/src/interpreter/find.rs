@@ -57,7 +57,7 @@ impl KubernetesScheduler {
         found.map(|list| named(resource, list.items)).map_err(|error| translate(&error))
     }
 
-    pub(super) fn is_ours(&self, object: &Value) -> bool {
+    pub(crate) fn is_ours(&self, object: &Value) -> bool {
         labels::owner_of(object).as_ref() == Some(&self.owner)
     }
 
@@ -128,7 +128,7 @@ impl KubernetesScheduler {
 }
 
 /// Objects of a list with what they are, which the server leaves out there.
-pub(super) fn named(resource: &Resource, mut objects: Vec<Value>) -> Vec<Value> {
+pub(crate) fn named(resource: &Resource, mut objects: Vec<Value>) -> Vec<Value> {
     for object in &mut objects {
         object["apiVersion"] = resource.api_version().into();
         object["kind"] = resource.kind.into();
@@ -163,7 +163,7 @@ pub(super) fn check_guard(guard: &Guard, main: Option<&Main>, owner: &OwnerId) -
     }
 }
 
-pub(super) fn is_deleting(object: &Value) -> bool {
+pub(crate) fn is_deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
@@ -175,7 +175,7 @@ pub(super) fn foreign(kind: &str, owner: Option<OwnerId>) -> Error {
     Error::new(ErrorKind::Conflict(Conflict::Owner { owner }), format!("a {kind} of this name"))
 }
 
-pub(super) fn deleting(kind: &str) -> Error {
+pub(crate) fn deleting(kind: &str) -> Error {
     Error::new(ErrorKind::Conflict(Conflict::Deleting), format!("the {kind} of this name"))
 }
 
@@ -185,6 +185,6 @@ pub(super) fn moved(main: Option<&Main>, message: &str) -> Error {
 }
 
 /// Whether an object was not as it was read any more.
-pub(super) fn lost_a_race(error: &Error) -> bool {
+pub(crate) fn lost_a_race(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Conflict(Conflict::Moved { .. } | Conflict::Absent))
 }

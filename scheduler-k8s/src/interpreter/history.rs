@@ -16,7 +16,8 @@ use crate::kind::MainKind;
 use crate::labels::{self, HEALTHY, HISTORY, OWNER};
 use crate::{MARKER, claims, render};
 
-/// How many revisions are kept.
+/// How many revisions are kept of those that were marked healthy, and as many of the others. A limit by age alone (a
+/// Deployment's `revisionHistoryLimit`) lets failures push out what could be gone back to.
 const KEPT: usize = 10;
 
 /// What a launch calls all entries together.
@@ -93,8 +94,9 @@ pub(super) async fn keep(
             Ok(written) => {
                 // What another owner kept goes with the main object, which owns it.
                 let scheduler = writer.scheduler;
-                let others = entries.iter().filter(|entry| text(entry, "name") != name && scheduler.is_ours(entry));
-                for old in others.skip(KEPT - 1) {
+                let ours = entries.iter().filter(|entry| text(entry, "name") != name && scheduler.is_ours(entry));
+                let (healthy, others): (Vec<_>, Vec<_>) = ours.partition(|entry| is_healthy(entry));
+                for old in healthy.into_iter().skip(KEPT).chain(others.into_iter().skip(KEPT - 1)) {
                     writer.remove(RESOURCE, old).await?;
                 }
                 let first = !entries.iter().any(|entry| scheduler.is_ours(entry));

@@ -3,18 +3,18 @@
 mod config;
 mod delete;
 mod family;
-mod find;
+pub(crate) mod find;
 mod history;
 mod launch;
 mod logs;
-mod namespace;
+pub(crate) mod namespace;
 mod plan;
 mod read;
-mod route;
+pub(crate) mod route;
 mod run;
 mod steer;
 mod watch;
-mod write;
+pub(crate) mod write;
 
 use async_trait::async_trait;
 use futures_util::stream::{BoxStream, StreamExt as _};
@@ -29,13 +29,14 @@ use scheduler_k8s_client::{Client, ConnectOptions};
 use serde_json::Value;
 
 use crate::error::translate;
+use crate::requests::Requests;
 
 /// The oldest version of Kubernetes that this library speaks to: from here on init containers can be sidecars, a job's
 /// retries count for each completion, and a Pod of a job is replaced only when it has ended.
 const OLDEST: (u32, u32) = (1, 29);
 /// How often a compare-and-set is sent that failed although nobody changed anything: status updates move an object's
 /// `resourceVersion` too.
-const ATTEMPTS: u32 = 5;
+pub(crate) const ATTEMPTS: u32 = 5;
 
 /// Schedules on Kubernetes.
 ///
@@ -63,7 +64,9 @@ const ATTEMPTS: u32 = 5;
 /// | `mark_healthy` | find, 1 LIST, 1 PATCH |
 /// | `run` | 1 PATCH, and 1 GET if it is there; of a periodic workload find before that |
 /// | `put_config` | find, 1 LIST, 1 PATCH; with more than ten versions another LIST, and one DELETE for each that goes |
-/// | `expose` | find, for each other workload find, 1 LIST (Ingresses of the cluster), 1 PATCH |
+/// | `expose` | find, for each other workload find, 1 LIST (Ingresses of the cluster); if the routes differ 1 PATCH and that LIST again |
+/// | `expose` that takes from another workload | find that one as well, and if it has one of the routes 1 PATCH or DELETE |
+/// | `expose` that met another of the same route | besides: 1 PATCH or DELETE, which takes its write back |
 /// | `unexpose` | 1 GET, 1 DELETE |
 /// | `ensure_namespace` | 1 GET, 1 PATCH |
 /// | `delete_namespace` | 1 GET, 7 LIST, 1 DELETE |
@@ -97,13 +100,24 @@ const ATTEMPTS: u32 = 5;
 ///
 /// # What stands beside a launch
 ///
-/// Each revision that was launched is a ControllerRevision, the last ten are kept; a reply names them together, as
-/// `ControllerRevisions` of the workload's name. A restart is an annotation of the pod
-/// template, a pause (of Deployments alone) is `spec.paused`, both by field managers of their own, so that a launch neither makes nor removes
+/// Each revision that was launched is a ControllerRevision; the last ten that were marked healthy are kept, and the last ten
+/// of the others. A reply names them together, as `ControllerRevisions` of the workload's name. A restart is an annotation of
+/// the pod template, a pause (of Deployments alone) is `spec.paused`, both by field managers of their own, so that a launch neither makes nor removes
 /// them; but one that changes something ends a pause. A configuration is an immutable Secret. The routes of a workload are
-/// one Ingress, which the router of [`ingress_class`](Self::ingress_class) reads; two exposes of one route at once can both
-/// pass, as the server has no lock over Ingresses. A run of a periodic workload is controlled by its CronJob and goes with
+/// one Ingress, which the router of [`ingress_class`](Self::ingress_class) reads. A run of a periodic workload is controlled by its CronJob and goes with
 /// what that one's limits of history let go; it does not hold up the schedule. Runs have no Service and no history.
+///
+/// # Routes
+///
+/// The server has no lock over Ingresses. So an expose that wrote looks at all of them once more: if another Ingress has one
+/// of its routes now, it takes its own write back and answers
+/// [`RouteTaken`](scheduler_core::Conflict::RouteTaken), to be tried [again](scheduler_core::Retry::AfterReread). Of two at
+/// once, one or none passes, never both. One that was cut off before that second look leaves its write; then each further
+/// expose of the route is refused, also by the two that have it, until one of them is unexposed.
+///
+/// Routes that [move](scheduler_core::Expose::taking_from) to another workload are in two Ingresses for a moment, and the
+/// router chooses. A router whose admission webhook refuses that does not let them move: that of ingress-nginx does, unless it
+/// is turned off (kubernetes/ingress-nginx#6776). The answer is then the server's refusal, and nothing has changed.
 ///
 /// # How it writes
 ///
@@ -118,7 +132,7 @@ const ATTEMPTS: u32 = 5;
 /// that they do not count the Pods from before until the rollout replaced them; `status` does.
 #[derive(Clone, Debug)]
 pub struct KubernetesScheduler {
-    client: Client,
+    pub(crate) client: Requests,
     owner: OwnerId,
     capabilities: Capabilities,
     ingress_class: Option<String>,
@@ -142,7 +156,7 @@ impl KubernetesScheduler {
     #[must_use]
     pub fn new(client: Client, owner: OwnerId) -> Self {
         let version = client.server_version().map(|version| (version.major, version.minor));
-        Self { capabilities: capabilities(version), client, owner, ingress_class: None }
+        Self { capabilities: capabilities(version), client: Requests::new(client), owner, ingress_class: None }
     }
 
     /// For a ready client whose server is known to be of this version (1 and 36, say).
@@ -162,13 +176,23 @@ impl KubernetesScheduler {
     /// The client below.
     #[must_use]
     pub fn client(&self) -> &Client {
-        &self.client
+        self.client.reads()
     }
 
     /// The owner whose workloads these are.
     #[must_use]
     pub fn owner(&self) -> &OwnerId {
         &self.owner
+    }
+
+    /// The same for one operation that changes something.
+    pub(crate) fn for_one(&self) -> Self {
+        Self { client: self.client.afresh(), ..self.clone() }
+    }
+
+    /// The failure of the operation that this value is for.
+    fn failed(&self, error: Error, op: OpName, target: Option<&Target>) -> Error {
+        about(self.client.judge(error), op, target)
     }
 }
 
@@ -202,13 +226,15 @@ impl Scheduler for KubernetesScheduler {
     }
 
     async fn launch(&self, op: Launch) -> Result<Launched> {
-        let done = within(&op.call, launch::launch(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Launch, Some(op.workload.target())))
+        let own = self.for_one();
+        let done = within(&op.call, launch::launch(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Launch, Some(op.workload.target())))
     }
 
     async fn delete(&self, op: Delete) -> Result<Deleted> {
-        let done = within(&op.call, delete::delete(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Delete, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, delete::delete(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Delete, Some(&op.target)))
     }
 
     async fn status(&self, op: Status) -> Result<Found> {
@@ -222,18 +248,20 @@ impl Scheduler for KubernetesScheduler {
     }
 
     fn watch(&self, op: Watch) -> BoxStream<'static, Result<WatchItem>> {
-        let items = watch::watch(&self.client, &self.owner, op.filter);
+        let items = watch::watch(self.client.reads(), &self.owner, op.filter);
         items.map(|item| item.map_err(|error| about(error, OpName::Watch, None))).boxed()
     }
 
     async fn scale(&self, op: Scale) -> Result<Scaled> {
-        let done = within(&op.call, steer::scale(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Scale, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, steer::scale(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Scale, Some(&op.target)))
     }
 
     async fn rollout(&self, op: Rollout) -> Result<Steered> {
-        let done = within(&op.call, steer::rollout(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Rollout, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, steer::rollout(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Rollout, Some(&op.target)))
     }
 
     async fn instance(&self, op: OnInstance) -> Result<InstanceAnswer> {
@@ -241,8 +269,9 @@ impl Scheduler for KubernetesScheduler {
             let needed = [Feature::RestartInstance].into();
             self.capabilities.require(&needed).map_err(|error| about(error, OpName::OnInstance, Some(&op.target)))?;
         }
-        let done = within(&op.call, steer::stop(self, &op)).await;
-        done.map_err(|error| about(error, OpName::OnInstance, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, steer::stop(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::OnInstance, Some(&op.target)))
     }
 
     async fn history(&self, op: History) -> Result<Revisions> {
@@ -251,13 +280,15 @@ impl Scheduler for KubernetesScheduler {
     }
 
     async fn mark_healthy(&self, op: MarkHealthy) -> Result<MarkedHealthy> {
-        let done = within(&op.call, history::mark_healthy(self, &op)).await;
-        done.map_err(|error| about(error, OpName::MarkHealthy, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, history::mark_healthy(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::MarkHealthy, Some(&op.target)))
     }
 
     async fn run(&self, op: Run) -> Result<RunStarted> {
-        let done = within(&op.call, run::run(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Run, Some(op.base())))
+        let own = self.for_one();
+        let done = within(&op.call, run::run(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Run, Some(op.base())))
     }
 
     async fn plan(&self, op: Plan) -> Result<Planned> {
@@ -266,18 +297,21 @@ impl Scheduler for KubernetesScheduler {
     }
 
     async fn put_config(&self, op: PutConfig) -> Result<ConfigStored> {
-        let done = within(&op.call, config::put(self, &op)).await;
-        done.map_err(|error| about(error, OpName::PutConfig, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, config::put(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::PutConfig, Some(&op.target)))
     }
 
     async fn expose(&self, op: Expose) -> Result<Exposed> {
-        let done = within(&op.call, route::expose(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Expose, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, route::expose(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Expose, Some(&op.target)))
     }
 
     async fn unexpose(&self, op: Unexpose) -> Result<Unexposed> {
-        let done = within(&op.call, route::unexpose(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Unexpose, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, route::unexpose(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Unexpose, Some(&op.target)))
     }
 
     async fn endpoints(&self, op: Endpoints) -> Result<ReadyEndpoints> {
@@ -286,13 +320,15 @@ impl Scheduler for KubernetesScheduler {
     }
 
     async fn ensure_namespace(&self, op: EnsureNamespace) -> Result<NamespaceEnsured> {
-        let done = within(&op.call, namespace::ensure(self, &op)).await;
-        done.map_err(|error| about(error, OpName::EnsureNamespace, None))
+        let own = self.for_one();
+        let done = within(&op.call, namespace::ensure(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::EnsureNamespace, None))
     }
 
     async fn delete_namespace(&self, op: DeleteNamespace) -> Result<NamespaceDeleted> {
-        let done = within(&op.call, namespace::delete(self, &op)).await;
-        done.map_err(|error| about(error, OpName::DeleteNamespace, None))
+        let own = self.for_one();
+        let done = within(&op.call, namespace::delete(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::DeleteNamespace, None))
     }
 
     fn logs(&self, op: Logs) -> BoxStream<'static, Result<LogItem>> {
@@ -302,7 +338,7 @@ impl Scheduler for KubernetesScheduler {
     }
 
     async fn ping(&self, op: Ping) -> Result<Pong> {
-        let asked = async { self.client.version().await.map_err(|error| translate(&error)) };
+        let asked = async { self.client.reads().version().await.map_err(|error| translate(&error)) };
         let version = within(&op.call, asked).await.map_err(|error| about(error, OpName::Ping, None))?;
         Ok(Pong::new(version.git_version))
     }

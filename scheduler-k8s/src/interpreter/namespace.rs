@@ -48,7 +48,7 @@ fn usable(scheduler: &KubernetesScheduler, found: &Value) -> Result<NamespaceEns
     Ok(NamespaceEnsured::Exists { owned: scheduler.is_ours(found) })
 }
 
-fn is_terminating(namespace: &Value) -> bool {
+pub(crate) fn is_terminating(namespace: &Value) -> bool {
     is_deleting(namespace) || namespace["status"]["phase"] == "Terminating"
 }
 

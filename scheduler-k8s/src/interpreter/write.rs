@@ -10,23 +10,23 @@ use crate::error::{translate, translate_write};
 use crate::{MANAGER, compare};
 
 /// An object after it was written, or found to be right.
-pub(super) struct Written {
-    pub(super) object: Value,
-    pub(super) action: ObjectAction,
+pub(crate) struct Written {
+    pub(crate) object: Value,
+    pub(crate) action: ObjectAction,
 }
 
 /// Writes objects of one namespace, and gathers what the server has to say.
-pub(super) struct Writer<'a> {
-    pub(super) scheduler: &'a KubernetesScheduler,
-    pub(super) namespace: &'a str,
+pub(crate) struct Writer<'a> {
+    pub(crate) scheduler: &'a KubernetesScheduler,
+    pub(crate) namespace: &'a str,
     /// The workload whose fields a refusal names.
-    pub(super) workload: Option<&'a CheckedWorkload>,
-    pub(super) warnings: Vec<String>,
+    pub(crate) workload: Option<&'a CheckedWorkload>,
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Writer<'_> {
     /// Makes one object be as rendered, if it is still as it was read.
-    pub(super) async fn write(
+    pub(crate) async fn write(
         &mut self,
         resource: &Resource,
         rendered: &Value,
@@ -78,10 +78,19 @@ impl Writer<'_> {
     }
 
     /// Deletes an object that nothing depends on, if it is still this one.
-    pub(super) async fn remove(&mut self, resource: &Resource, object: &Value) -> Result<ObjectAction> {
+    pub(crate) async fn remove(&mut self, resource: &Resource, object: &Value) -> Result<ObjectAction> {
         let delete = Delete::new(resource, Some(self.namespace), text(object, "name"), Propagation::Background);
-        let done = self.scheduler.client.delete(delete.uid(text(object, "uid"))).await;
-        let done = done.map_err(|error| translate(&error))?;
+        self.delete(delete.uid(text(object, "uid"))).await
+    }
+
+    /// The same, if it is also as it was read.
+    pub(super) async fn remove_as_read(&mut self, resource: &Resource, object: &Value) -> Result<ObjectAction> {
+        let delete = Delete::new(resource, Some(self.namespace), text(object, "name"), Propagation::Background);
+        self.delete(delete.uid(text(object, "uid")).resource_version(text(object, "resourceVersion"))).await
+    }
+
+    async fn delete(&mut self, delete: Delete<'_>) -> Result<ObjectAction> {
+        let done = self.scheduler.client.delete(delete).await.map_err(|error| translate(&error))?;
         self.warnings.extend(done.warnings);
         Ok(ObjectAction::Deleted)
     }
@@ -93,7 +102,7 @@ pub(super) fn is_as_rendered(rendered: &Value, live: &Value) -> bool {
 }
 
 /// A patch of an object by one of the managers beside the launching one, if it is still as it was read.
-pub(super) async fn mark(
+pub(crate) async fn mark(
     scheduler: &KubernetesScheduler,
     resource: &Resource,
     object: &Value,

@@ -111,15 +111,15 @@ impl Service<Request<Body>> for Layered {
                         answer.map(|body| body.map_err(BoxError::from).boxed_unsync())
                     })
                 }
-                Some(Injection::Refuse) => {
+                Some(Injection::Reset) => {
                     faults.met();
-                    Ok(refusal(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"))
-                }
-                Some(Injection::Forbid) => {
-                    faults.met();
-                    Ok(refusal(StatusCode::FORBIDDEN, "Forbidden"))
+                    Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into())
                 }
                 Some(fault) => {
+                    if let Some(refusal) = refusal(fault) {
+                        faults.met();
+                        return Ok(refusal);
+                    }
                     // The whole answer has to be read, or the effect would not be certain.
                     below.send(request).await?.into_body().collect().await?;
                     faults.met();
@@ -140,9 +140,21 @@ fn status(code: StatusCode, reason: &str) -> String {
     )
 }
 
-fn refusal(code: StatusCode, reason: &str) -> Response<Answer> {
+/// The answer of a server that does nothing.
+fn refusal(fault: Injection) -> Option<Response<Answer>> {
+    let (code, reason, patience) = match fault {
+        Injection::Refuse => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", Some("1")),
+        Injection::Throttle => (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", Some("1")),
+        Injection::Fail => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError", None),
+        Injection::Forbid => (StatusCode::FORBIDDEN, "Forbidden", None),
+        _ => return None,
+    };
     let body = Full::from(status(code, reason)).map_err(|never| match never {}).boxed_unsync();
-    Response::builder().status(code).header("content-type", "application/json").body(body).unwrap()
+    let mut answer = Response::builder().status(code).header("content-type", "application/json");
+    if let Some(seconds) = patience {
+        answer = answer.header("retry-after", seconds);
+    }
+    Some(answer.body(body).unwrap())
 }
 
 /// A watch that ends with the error of an expired version at the next gap.

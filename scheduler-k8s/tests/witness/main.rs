@@ -9,6 +9,7 @@
 mod logs;
 mod objects;
 mod operations;
+mod routes;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -65,13 +66,16 @@ fn main() -> ExitCode {
             a_count_that_an_autoscaler_holds_is_left_alone,
             a_system_runs_on_each_node,
             configurations_are_immutable_and_pruned,
-            routes_are_one_ingress,
             a_namespace_is_ours_or_left_alone,
             the_history_of_a_daemon_is_not_its_controller_s,
             a_plan_writes_nothing,
             a_pause_by_somebody_else_ends_with_a_launch,
             what_was_cut_off_is_completed_by_repeating,
             operations_cost_what_is_documented;
+        routes:
+            routes_are_one_ingress,
+            routes_move_without_a_gap,
+            a_move_that_fails_halfway_leaves_both;
         logs:
             logs_go_on_over_a_restart,
             following_ends_with_the_job,

@@ -4,8 +4,7 @@ use futures_util::StreamExt as _;
 use scheduler_core::{
     ConfigRef, Conflict, DeleteNamespace, Detail, DiagnosisKind, Endpoints, EnsureNamespace, Expose, Finished, History,
     InstanceState, Logs, MarkHealthy, Namespace, NamespaceDeleted, NamespaceEnsured, Observation, PerInstanceVolume,
-    Plan, PutConfig, Rollout, RolloutAction, Route, Run, RunKey, Scale, Unexpose, Unexposed, Verdict, VolumeSource,
-    Waiting,
+    Plan, PutConfig, Rollout, RolloutAction, Route, Run, RunKey, Scale, Unexpose, Verdict, VolumeSource, Waiting,
 };
 
 use super::*;
@@ -280,45 +279,6 @@ pub(crate) async fn configurations_are_immutable_and_pruned() {
     assert_eq!(world.ours().await, [""; 0]);
 }
 
-/// BR-67, BR-72.
-pub(crate) async fn routes_are_one_ingress() {
-    let world = World::new().await;
-    world.launch(world.workload().replicas(2)).await;
-    settle(&world, &world.target(), "healthy", healthy).await;
-    let host = format!("{}.example", world.namespace);
-    let expose = |path: &str| Expose::new(world.target(), [Route::new(&host, "http").path(path)]);
-    assert!(world.scheduler.expose(expose("/")).await.unwrap().changed);
-    assert!(!world.scheduler.expose(expose("/")).await.unwrap().changed);
-    assert_eq!(world.launch(world.workload().replicas(2)).await.change, Change::Unchanged);
-    let ingress = world.get("ingress").await;
-    let path = &ingress["spec"]["rules"][0]["http"]["paths"][0];
-    assert_eq!((&path["pathType"], &path["backend"]["service"]["port"]["name"]), (&json!("Prefix"), &json!("http")));
-
-    let other = World::new().await;
-    other.launch(other.workload()).await;
-    let taken = other.scheduler.expose(Expose::new(other.target(), [Route::new(&host, "http")])).await.unwrap_err();
-    let by = format!("{}/web", world.namespace);
-    assert_eq!(*taken.kind(), ErrorKind::Conflict(Conflict::RouteTaken { by }));
-    let missing = world.scheduler.expose(Expose::new(world.target(), [Route::new(&host, "dns")])).await.unwrap_err();
-    assert_eq!(missing.causes()[0].path, "routes[0].backends[0].port");
-    assert!(world.scheduler.expose(expose("/api")).await.unwrap().changed);
-    assert!(other.scheduler.expose(Expose::new(other.target(), [Route::new(&host, "http")])).await.is_ok());
-
-    let endpoints = world.scheduler.endpoints(Endpoints::new(world.target()).port("http")).await.unwrap().endpoints;
-    let path = "jsonpath={range .items[*]}{.metadata.name} {.status.podIP}{\"\\n\"}{end}";
-    let pods = world.kubectl(&["get", "pods", "--output", path]).await;
-    let mut expected: Vec<&str> = pods.lines().collect();
-    expected.sort_unstable();
-    let found: Vec<_> = endpoints.iter().map(|at| format!("{} {}", at.instance, at.address)).collect();
-    assert_eq!(found, expected);
-    assert!(endpoints.iter().all(|at| at.number == 8080));
-
-    assert_eq!(world.scheduler.unexpose(Unexpose::new(world.target())).await.unwrap(), Unexposed::Gone);
-    assert_eq!(world.scheduler.unexpose(Unexpose::new(world.target())).await.unwrap(), Unexposed::WasAbsent);
-    other.delete_whole().await;
-    assert_eq!(other.ours().await, [""; 0]);
-}
-
 /// BR-107, BR-109.
 pub(crate) async fn a_namespace_is_ours_or_left_alone() {
     let world = World::new().await;
@@ -543,7 +503,19 @@ pub(crate) async fn operations_cost_what_is_documented() {
     let host = format!("{}.example", world.namespace);
     let expose = Expose::new(world.target(), [Route::new(&host, "http")]);
     world.scheduler.expose(expose).await.unwrap();
-    cost("expose", 2, 1);
+    cost("expose", 3, 1);
+    let target = Target::new(&world.namespace, "next").unwrap();
+    let mut next = world.workload();
+    next.name = "next".into();
+    world.launch(next).await;
+    world.faults.take_requests();
+    let moves = Expose::new(target, [Route::new(&host, "http")]).taking_from(world.target());
+    world.scheduler.expose(moves.clone()).await.unwrap();
+    cost("expose from another", 4, 2);
+    world.scheduler.expose(moves).await.unwrap();
+    cost("expose from another, again", 3, 0);
+    world.scheduler.expose(Expose::new(world.target(), [Route::new(format!("b.{host}"), "http")])).await.unwrap();
+    cost("expose again", 3, 1);
     world.scheduler.endpoints(Endpoints::new(world.target())).await.unwrap();
     cost("endpoints", 3, 0);
     world.scheduler.unexpose(Unexpose::new(world.target())).await.unwrap();

@@ -88,21 +88,21 @@ pub(super) async fn mark_healthy(scheduler: &NomadScheduler, op: &MarkHealthy) -
             format!("{} is not among the revisions that are kept", op.revision),
         ));
     };
-    if found.entry.healthy {
-        return Ok(MarkedHealthy::Already);
-    }
-    let Some((version, _)) = found.versions.iter().find(|(_, tag)| tag.is_none()) else {
-        return Err(Error::new(ErrorKind::Precondition, "somebody else has given each version of it a name"));
-    };
     let (namespace, id) = (op.target.namespace.as_str(), op.target.name.as_str());
-    let tag = tag_of(&op.revision);
     let client = &scheduler.client;
-    match client.put_version_tag(namespace, id, *version, &tag, "marked as healthy").await {
-        Ok(()) => {}
-        // By somebody who was faster.
-        Err(error) if error.kind() == client::ErrorKind::AlreadyExists => return Ok(MarkedHealthy::Already),
-        Err(error) => return Err(translate(&error)),
+    if !found.entry.healthy {
+        let Some((version, _)) = found.versions.iter().find(|(_, tag)| tag.is_none()) else {
+            return Err(Error::new(ErrorKind::Precondition, "somebody else has given each version of it a name"));
+        };
+        let tag = tag_of(&op.revision);
+        match client.put_version_tag(namespace, id, *version, &tag, "marked as healthy").await {
+            Ok(()) => {}
+            // By somebody who was faster.
+            Err(error) if error.kind() == client::ErrorKind::AlreadyExists => return Ok(MarkedHealthy::Already),
+            Err(error) => return Err(translate(&error)),
+        }
     }
+    // Also of what was marked before: that may not have come so far.
     let marked = kept.iter().filter(|kept| kept.entry.healthy || kept.entry.revision == op.revision);
     for old in marked.skip(MOST_MARKED) {
         match client.delete_version_tag(namespace, id, &tag_of(&old.entry.revision)).await {
@@ -110,5 +110,5 @@ pub(super) async fn mark_healthy(scheduler: &NomadScheduler, op: &MarkHealthy) -
             _ => {}
         }
     }
-    Ok(MarkedHealthy::Now)
+    Ok(if found.entry.healthy { MarkedHealthy::Already } else { MarkedHealthy::Now })
 }

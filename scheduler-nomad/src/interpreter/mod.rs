@@ -32,6 +32,7 @@ use capabilities::capabilities;
 use crate::error::translate;
 use crate::meta;
 use crate::render::{Driver, RenderContext, Rendered, render};
+use crate::requests::Requests;
 
 /// Schedules on Nomad, from version 1.8 on.
 ///
@@ -66,7 +67,9 @@ use crate::render::{Driver, RenderContext, Rendered, render};
 /// | `history` | 1 list of versions, 1 read of the source of each |
 /// | `mark_healthy` | 1 read, what a `history` takes, 1 write; 1 deletion for each mark beyond ten |
 /// | `put_config` | 2 reads (job, variable), 1 write; 1 read of the namespace if there is no job; what a `history` takes if something is given up |
-/// | `expose` | 2 reads (job, source), 1 list of jobs, 1 registration if something differs |
+/// | `expose` | 2 reads (job, source), 1 list of jobs; 1 registration and that list again if something differs |
+/// | `expose` that takes from another workload | besides: 1 read of its job, and if it has one of the routes 1 read and 1 registration |
+/// | `expose` that met another of the same route | besides: 2 reads and 1 registration, which takes the first back |
 /// | `unexpose` | 1 read, and if there is a route 1 read and 1 registration |
 /// | `endpoints` | what a `status` takes, 1 list of services |
 /// | `ensure_namespace` | 1 read, 1 write if it is absent |
@@ -118,13 +121,16 @@ use crate::render::{Driver, RenderContext, Rendered, render};
 /// * **Configurations** of a workload are items of one variable, 64 KiB in all. A volume has the files that its configuration had
 ///   when it was launched: one that is stored later needs another launch. A run gets a copy of the variable.
 /// * **Routes** are tags for Traefik (version 3, its provider for Nomad) on the service of the port. Whether another workload has
-///   one is asked before, not enforced: two that take one route at the same moment both get it.
+///   one is asked before and after the registration, as the server enforces nothing: of two that take one route at the same
+///   moment one or none keeps it, and who gives way may try [again](scheduler_core::Retry::AfterReread). One that was cut off
+///   between leaves its tags; then each further expose of the route is refused, also of the two that have it, until one of
+///   them is unexposed. Routes that [move](scheduler_core::Expose::taking_from) are tags of both for a moment.
 /// * **Endpoints** are addresses and ports of nodes.
 /// * **Logs** have no times, and the output of all runs of a task is one. What a node removed is a gap.
 /// * **A namespace** that is made by two at once belongs to the one who wrote last.
 #[derive(Clone, Debug)]
 pub struct NomadScheduler {
-    client: Client,
+    pub(crate) client: Requests,
     owner: OwnerId,
     driver: Driver,
     capabilities: Capabilities,
@@ -148,7 +154,7 @@ impl NomadScheduler {
     #[must_use]
     pub fn new(client: Client, owner: OwnerId) -> Self {
         let version = client.server_version().map(|version| (version.major, version.minor, version.patch));
-        Self { capabilities: capabilities(version), client, owner, driver: Driver::default() }
+        Self { capabilities: capabilities(version), client: Requests::new(client), owner, driver: Driver::default() }
     }
 
     /// For servers that are all known to be of this version or later.
@@ -169,7 +175,7 @@ impl NomadScheduler {
     /// The client below.
     #[must_use]
     pub fn client(&self) -> &Client {
-        &self.client
+        self.client.reads()
     }
 
     /// The owner whose workloads these are.
@@ -178,7 +184,17 @@ impl NomadScheduler {
         &self.owner
     }
 
-    async fn query<T>(&self, query: &Query<T>) -> Result<T> {
+    /// The same for one operation that changes something.
+    pub(crate) fn for_one(&self) -> Self {
+        Self { client: self.client.afresh(), ..self.clone() }
+    }
+
+    /// The failure of the operation that this value is for.
+    fn failed(&self, error: Error, op: OpName, target: Option<&Target>) -> Error {
+        about(self.client.judge(error), op, target)
+    }
+
+    pub(crate) async fn query<T>(&self, query: &Query<T>) -> Result<T> {
         self.client.query(query).await.map(|answer| answer.value).map_err(|error| translate(&error))
     }
 
@@ -198,8 +214,9 @@ impl Scheduler for NomadScheduler {
     }
 
     async fn launch(&self, op: Launch) -> Result<Launched> {
-        let done = within(&op.call, launch::launch(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Launch, Some(op.workload.target())))
+        let own = self.for_one();
+        let done = within(&op.call, launch::launch(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Launch, Some(op.workload.target())))
     }
 
     async fn plan(&self, op: Plan) -> Result<Planned> {
@@ -208,8 +225,9 @@ impl Scheduler for NomadScheduler {
     }
 
     async fn delete(&self, op: Delete) -> Result<Deleted> {
-        let done = within(&op.call, delete::delete(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Delete, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, delete::delete(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Delete, Some(&op.target)))
     }
 
     async fn status(&self, op: Status) -> Result<Found> {
@@ -223,23 +241,27 @@ impl Scheduler for NomadScheduler {
     }
 
     async fn scale(&self, op: Scale) -> Result<Scaled> {
-        let done = within(&op.call, rollout::scale(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Scale, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, rollout::scale(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Scale, Some(&op.target)))
     }
 
     async fn rollout(&self, op: Rollout) -> Result<Steered> {
-        let done = within(&op.call, rollout::rollout(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Rollout, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, rollout::rollout(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Rollout, Some(&op.target)))
     }
 
     async fn instance(&self, op: OnInstance) -> Result<InstanceAnswer> {
-        let done = within(&op.call, rollout::instance(self, &op)).await;
-        done.map_err(|error| about(error, OpName::OnInstance, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, rollout::instance(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::OnInstance, Some(&op.target)))
     }
 
     async fn run(&self, op: Run) -> Result<RunStarted> {
-        let done = within(&op.call, run::run(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Run, Some(op.base())))
+        let own = self.for_one();
+        let done = within(&op.call, run::run(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Run, Some(op.base())))
     }
 
     async fn history(&self, op: History) -> Result<Revisions> {
@@ -248,23 +270,27 @@ impl Scheduler for NomadScheduler {
     }
 
     async fn mark_healthy(&self, op: MarkHealthy) -> Result<MarkedHealthy> {
-        let done = within(&op.call, history::mark_healthy(self, &op)).await;
-        done.map_err(|error| about(error, OpName::MarkHealthy, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, history::mark_healthy(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::MarkHealthy, Some(&op.target)))
     }
 
     async fn put_config(&self, op: PutConfig) -> Result<ConfigStored> {
-        let done = within(&op.call, config::put_config(self, &op)).await;
-        done.map_err(|error| about(error, OpName::PutConfig, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, config::put_config(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::PutConfig, Some(&op.target)))
     }
 
     async fn expose(&self, op: Expose) -> Result<Exposed> {
-        let done = within(&op.call, route::expose(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Expose, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, route::expose(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Expose, Some(&op.target)))
     }
 
     async fn unexpose(&self, op: Unexpose) -> Result<Unexposed> {
-        let done = within(&op.call, route::unexpose(self, &op)).await;
-        done.map_err(|error| about(error, OpName::Unexpose, Some(&op.target)))
+        let own = self.for_one();
+        let done = within(&op.call, route::unexpose(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::Unexpose, Some(&op.target)))
     }
 
     async fn endpoints(&self, op: Endpoints) -> Result<ReadyEndpoints> {
@@ -273,13 +299,15 @@ impl Scheduler for NomadScheduler {
     }
 
     async fn ensure_namespace(&self, op: EnsureNamespace) -> Result<NamespaceEnsured> {
-        let done = within(&op.call, namespace::ensure(self, &op)).await;
-        done.map_err(|error| about(error, OpName::EnsureNamespace, None))
+        let own = self.for_one();
+        let done = within(&op.call, namespace::ensure(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::EnsureNamespace, None))
     }
 
     async fn delete_namespace(&self, op: DeleteNamespace) -> Result<NamespaceDeleted> {
-        let done = within(&op.call, namespace::delete(self, &op)).await;
-        done.map_err(|error| about(error, OpName::DeleteNamespace, None))
+        let own = self.for_one();
+        let done = within(&op.call, namespace::delete(&own, &op)).await;
+        done.map_err(|error| own.failed(error, OpName::DeleteNamespace, None))
     }
 
     fn logs(&self, op: Logs) -> BoxStream<'static, Result<LogItem>> {

@@ -2,16 +2,16 @@
 
 use scheduler_core::{
     Conflict, Endpoint, Endpoints, Error, ErrorKind, Expose, Exposed, Guard, InstanceState, Protocol, ReadyEndpoints,
-    Result, Target, Unexpose, Unexposed,
+    Result, Retry, Route, Target, Unexpose, Unexposed,
 };
-use scheduler_nomad_client::model::Job;
+use scheduler_nomad_client::model::{Job, JobStub};
 use scheduler_nomad_client::{ListOptions, Query};
 
 use super::NomadScheduler;
-use super::live::{Live, check_guard, check_sense, deleting};
+use super::live::{Live, check_guard, check_sense, deleting, foreign};
 use super::read::look;
 use crate::error::translate;
-use crate::{routes, source};
+use crate::{meta, routes, source};
 
 pub(super) async fn expose(scheduler: &NomadScheduler, op: &Expose) -> Result<Exposed> {
     scheduler.capabilities.require(&op.features())?;
@@ -28,27 +28,84 @@ pub(super) async fn expose(scheduler: &NomadScheduler, op: &Expose) -> Result<Ex
     if !faults.is_empty() {
         return Err(Error::invalid_argument("routes").with_causes(faults));
     }
-    if let Some(by) = taken(scheduler, op).await? {
-        return Err(Error::new(ErrorKind::Conflict(Conflict::RouteTaken { by }), "another workload has the route"));
+    let old = old(scheduler, op).await?;
+    if let Some(by) = who_has(scheduler, op).await? {
+        return Err(route_taken(by));
     }
+    let before = routes::of(&job);
     let changed = set(&mut job, &routes::tags(target, &op.routes));
     if changed {
         scheduler.put_back(&job, submission.as_ref(), target, &op.guard).await?;
+        // The check index is of one job alone. Of two that write one route, the later writer looks after both writes, and so
+        // sees the other: if each who sees another gives way, no two are left.
+        if let Some(by) = who_has(scheduler, op).await? {
+            let now = scheduler.needed(target, &Guard::IfOwned).await?;
+            give(scheduler, now, target, &before).await?;
+            return Err(route_taken(by).with_retry(Retry::AfterReread));
+        }
     }
-    Ok(Exposed::new(changed))
+    let taken = match (old, &op.from) {
+        (Some(old), Some(from)) => take(scheduler, op, old, from).await?,
+        _ => Vec::new(),
+    };
+    let mut exposed = Exposed::new(changed || !taken.is_empty());
+    exposed.taken = taken;
+    Ok(exposed)
 }
 
-/// The job of another workload that has one of the routes.
-async fn taken(scheduler: &NomadScheduler, op: &Expose) -> Result<Option<String>> {
+/// The job that routes are to be taken from, if it is there. It must be ours.
+async fn old(scheduler: &NomadScheduler, op: &Expose) -> Result<Option<Box<Job>>> {
+    let Some(from) = &op.from else { return Ok(None) };
+    let live = scheduler.read(from).await?;
+    if let Live::Present(job) | Live::Deleting(job) = &live
+        && !scheduler.is_ours(job)
+    {
+        let words = format!("the job {}, from which routes were to be taken", from.name);
+        return Err(foreign(meta::owner_of(&job.meta), &words));
+    }
+    // One that is stopped is no obstacle, and takes its routes along.
+    Ok(if let Live::Present(job) = live { Some(job) } else { None })
+}
+
+/// Takes those of the routes that the old workload has from it. Answers them.
+async fn take(scheduler: &NomadScheduler, op: &Expose, old: Box<Job>, from: &Target) -> Result<Vec<Route>> {
+    let mut rest = routes::of(&old);
+    let taken = op.routes_among(&rest);
+    if !taken.is_empty() {
+        rest.retain(|route| !taken.iter().any(|taken| taken.is_for_same_requests(route)));
+        give(scheduler, old, from, &rest).await?;
+    }
+    Ok(taken)
+}
+
+/// The job of another workload that has one of the routes, but for the one from which they are to be taken.
+async fn who_has(scheduler: &NomadScheduler, op: &Expose) -> Result<Option<String>> {
     // What the check of the operation lets through has no quotes. Nothing may follow the braces of `any`.
     let claims: Vec<String> = op.routes.iter().map(|route| format!("\"{}\" in s.Tags", routes::claim(route))).collect();
     let filter = format!("any TaskGroups as g {{ any g.Services as s {{ {} }} }}", claims.join(" or "));
     let options = ListOptions::new().filter(filter);
     let found = scheduler.client.list_jobs("*", &options).await.map_err(|error| translate(&error))?.value;
-    let (namespace, name) = (op.target.namespace.as_str(), op.target.name.as_str());
-    let own = |id: &str, of: &str| of == namespace && (id == name || id.starts_with(&format!("{name}/")));
-    let other = found.into_iter().find(|stub| !stub.stop && !own(&stub.id, &stub.namespace));
+    let is_of = |stub: &JobStub, target: &Target| {
+        let (namespace, name) = (target.namespace.as_str(), target.name.as_str());
+        stub.namespace == namespace && (stub.id == name || stub.id.starts_with(&format!("{name}/")))
+    };
+    let free = |stub: &JobStub| is_of(stub, &op.target) || op.from.as_ref().is_some_and(|from| is_of(stub, from));
+    let other = found.into_iter().find(|stub| !stub.stop && !free(stub));
     Ok(other.map(|stub| format!("{}/{}", stub.namespace, stub.id)))
+}
+
+fn route_taken(by: String) -> Error {
+    Error::new(ErrorKind::Conflict(Conflict::RouteTaken { by }), "another workload has the route")
+}
+
+/// Gives a job as it was read these routes and no others; whether that changed anything.
+async fn give(scheduler: &NomadScheduler, mut job: Box<Job>, target: &Target, routes: &[Route]) -> Result<bool> {
+    if !set(&mut job, &routes::tags(target, routes)) {
+        return Ok(false);
+    }
+    let source = scheduler.source_of(&job, target).await?;
+    scheduler.put_back(&job, source.as_ref(), target, &Guard::IfOwned).await?;
+    Ok(true)
 }
 
 /// Lets the services of a job have these route tags and no others of ours; whether that changed anything.
@@ -68,17 +125,13 @@ pub(super) async fn unexpose(scheduler: &NomadScheduler, op: &Unexpose) -> Resul
     scheduler.capabilities.require(&scheduler_core::SchedulerOp::from(op.clone()).features())?;
     let live = scheduler.read(&op.target).await?;
     check_guard(&Guard::IfOwned, &live, &scheduler.owner)?;
-    let mut job = match live {
+    let job = match live {
         Live::Absent | Live::Gone(_) => return Ok(Unexposed::WasAbsent),
         Live::Deleting(_) => return Err(deleting()),
         Live::Present(job) => job,
     };
-    if !set(&mut job, &[]) {
-        return Ok(Unexposed::WasAbsent);
-    }
-    let source = scheduler.source_of(&job, &op.target).await?;
-    scheduler.put_back(&job, source.as_ref(), &op.target, &Guard::IfOwned).await?;
-    Ok(Unexposed::Gone)
+    let changed = give(scheduler, job, &op.target, &[]).await?;
+    Ok(if changed { Unexposed::Gone } else { Unexposed::WasAbsent })
 }
 
 /// The registrations of instances that are ready. The registry alone does not tell: it has those whose checks fail, and some

@@ -189,7 +189,7 @@ fn events(scheduler: &NomadScheduler, filter: &Filter) -> BoxStream<'static, Res
             None => options.topic(topic),
         };
     }
-    let signs = scheduler.client.events(options).filter_map(|item| {
+    let signs = scheduler.client.reads().events(options).filter_map(|item| {
         std::future::ready(match item {
             Ok(StreamItem::Opened) => Some(Ok(Sign::Opened)),
             Ok(StreamItem::Event(event)) => Some(Ok(Sign::Event(Box::new(event)))),
@@ -202,7 +202,7 @@ fn events(scheduler: &NomadScheduler, filter: &Filter) -> BoxStream<'static, Res
 
 /// The lists that change with what a workload is about.
 fn lists(scheduler: &NomadScheduler, filter: &Filter) -> BoxStream<'static, Result<Sign, client::Error>> {
-    let (client, namespace) = (&scheduler.client, namespace_of(filter));
+    let (client, namespace) = (scheduler.client.reads(), namespace_of(filter));
     let options = ListOptions::new().filter(format!("Meta[\"{OWNER}\"] == \"{}\"", scheduler.owner));
     let jobs = client.follow(Query::jobs(namespace, &options)).map(|answer| answer.map(drop));
     let deployments = client.follow(Query::deployments(namespace)).map(|answer| answer.map(drop));

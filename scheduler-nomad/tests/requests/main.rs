@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "this is a test, which clippy cannot tell in its helpers")]
 
 mod basics;
+mod hooks;
 mod kinds;
 mod rollout;
+mod routes;
 mod script;
 mod stores;
 

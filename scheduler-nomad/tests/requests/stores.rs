@@ -1,13 +1,13 @@
-//! Configurations, routes, endpoints, namespaces.
+//! Configurations, endpoints, namespaces.
 
 use scheduler_core::{
-    Conflict, Container, DeleteNamespace, Endpoints, EnsureNamespace, EnvValue, ErrorKind, Expose, FaultOf, Guard,
-    NamespaceDeleted, NamespaceEnsured, PutConfig, Retry, Route, Scheduler as _, Workload,
+    Conflict, Container, DeleteNamespace, Endpoints, EnsureNamespace, EnvValue, ErrorKind, FaultOf, Guard,
+    NamespaceDeleted, NamespaceEnsured, PutConfig, Retry, Scheduler as _, Workload,
 };
 use serde_json::json;
 
 use crate::script::Script;
-use crate::{launch, registered, source, stored, target, workload};
+use crate::{launch, source, stored, target, workload};
 
 #[tokio::test]
 async fn a_configuration_is_read_and_written_under_its_index_and_again_if_it_moved() {
@@ -35,20 +35,6 @@ async fn a_configuration_is_read_and_written_under_its_index_and_again_if_it_mov
     let script = script.answer(&json!({"Items": {"scheduler.owner": "other"}, "ModifyIndex": 5}));
     let error = launch(&script, refers, Guard::IfOwned).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Conflict(Conflict::Owner { owner: Some(_) })), "{error}");
-}
-
-#[tokio::test]
-async fn routes_are_three_reads_and_a_registration() {
-    let expose = || Expose::new(target(), [Route::new("shop.example", "http")]);
-    let script = Script::default().answer(&stored()).answer(&source()).answer(&json!([]));
-    let script = script.answer(&registered(20));
-    assert!(script.scheduler().await.expose(expose()).await.unwrap().changed);
-    let asked = ["GET job/web", "GET job/web/submission", "GET jobs", "PUT jobs"];
-    assert_eq!(script.asked(), asked);
-    let theirs = json!([{"ID": "api", "Namespace": "bank"}]);
-    let script = Script::default().answer(&stored()).answer(&source()).answer(&theirs);
-    let error = script.scheduler().await.expose(expose()).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Conflict(Conflict::RouteTaken { by: "bank/api".to_owned() }));
 }
 
 /// hashicorp/nomad#17182: what is registered may be long gone; and what is registered may not be ready.

@@ -112,15 +112,15 @@ impl Service<Request<Full<Bytes>>> for Layered {
                     let body = |body: Incoming| body.map_err(BoxError::from).boxed_unsync();
                     Ok(if streams { answer.map(|answer| with_gap(answer, gaps)) } else { answer.map(body) })
                 }
-                Some(Injection::Refuse) => {
+                Some(Injection::Reset) => {
                     faults.met();
-                    Ok(refusal(StatusCode::SERVICE_UNAVAILABLE, "by the test"))
-                }
-                Some(Injection::Forbid) => {
-                    faults.met();
-                    Ok(refusal(StatusCode::FORBIDDEN, "Permission denied"))
+                    Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into())
                 }
                 Some(fault) => {
+                    if let Some(refusal) = refusal(fault) {
+                        faults.met();
+                        return Ok(refusal);
+                    }
                     // The whole answer has to be read, or the effect would not be certain.
                     let answer = below.request(request).await?;
                     if !streams {
@@ -137,9 +137,21 @@ impl Service<Request<Full<Bytes>>> for Layered {
     }
 }
 
-fn refusal(code: StatusCode, sentence: &'static str) -> Response<Answer> {
+/// The answer of a server that does nothing.
+fn refusal(fault: Injection) -> Option<Response<Answer>> {
+    let (code, sentence, patience) = match fault {
+        Injection::Refuse => (StatusCode::SERVICE_UNAVAILABLE, "by the test", Some("1")),
+        Injection::Throttle => (StatusCode::TOO_MANY_REQUESTS, "by the test", Some("1")),
+        Injection::Fail => (StatusCode::INTERNAL_SERVER_ERROR, "by the test", None),
+        Injection::Forbid => (StatusCode::FORBIDDEN, "Permission denied", None),
+        _ => return None,
+    };
     let body = Full::from(sentence).map_err(|never| match never {}).boxed_unsync();
-    Response::builder().status(code).header("content-type", "text/plain; charset=utf-8").body(body).unwrap()
+    let mut answer = Response::builder().status(code).header("content-type", "text/plain; charset=utf-8");
+    if let Some(seconds) = patience {
+        answer = answer.header("retry-after", seconds);
+    }
+    Some(answer.body(body).unwrap())
 }
 
 /// An event stream that ends at the next gap, with a whole line.

@@ -25,10 +25,6 @@ cases! {
     8 "delete/of-a-failing-workload" => of_a_failing_workload;
     /// What half a launch made is taken away.
     8 "delete/takes-half-a-launch" => takes_half_a_launch;
-    /// After a delete that failed half-way, the next one completes it.
-    8 "delete/half-is-completed" => half_is_completed;
-    /// After a delete whose answer was lost, the next one completes it.
-    8 "delete/lost-answer-is-completed" => lost_answer_is_completed;
     /// A launch onto what is being deleted is a conflict, until it is gone.
     8 "delete/launch-onto-terminating" => launch_onto_terminating;
     /// Not even Adopt launches onto what is being deleted.
@@ -132,39 +128,6 @@ async fn takes_half_a_launch(ctx: Ctx) -> Outcome {
         }
     }
     too_many_requests()
-}
-
-/// Lets each request of a delete's first step meet the fault in turn.
-async fn half(ctx: &Ctx, fault: Injection) -> Outcome {
-    for nth in 1..MOST_REQUESTS {
-        ctx.launch(ctx.idle("web")).await?;
-        ctx.healthy("web").await?;
-        ctx.world.inject(nth, fault);
-        let deleted = ctx.try_delete("web", Guard::IfOwned).await?;
-        let met = ctx.world.injected();
-        ctx.inject_nothing();
-        if met {
-            let error = error_of(&format!("a delete whose request {nth} met {fault:?}"), deleted)?;
-            check!(error.retry() != Retry::Never, "a transient fault is not to be tried again: {error}");
-        }
-        // It may have been complete, with the answer lost: then there is nothing.
-        ctx.delete_whole("web").await?;
-        check_eq!(ctx.status("web").await?, None, "the status after request {nth} met {fault:?} and another delete");
-        ctx.nothing_left().await?;
-        if !met {
-            check!(nth > 2, "a delete that reads and writes sent {} requests", nth - 1);
-            return Ok(());
-        }
-    }
-    too_many_requests()
-}
-
-async fn half_is_completed(ctx: Ctx) -> Outcome {
-    half(&ctx, Injection::Refuse).await
-}
-
-async fn lost_answer_is_completed(ctx: Ctx) -> Outcome {
-    half(&ctx, Injection::LoseAnswer).await
 }
 
 async fn launch_onto_terminating(ctx: Ctx) -> Outcome {

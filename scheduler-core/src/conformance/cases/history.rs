@@ -17,6 +17,8 @@ cases! {
     7 "history/unmoved" [History, Scale] => unmoved;
     /// At least five revisions are kept.
     7 "history/keeps-five" [History] => keeps_five;
+    /// However many revisions failed since, the one that was marked healthy is kept, and can be gone back to.
+    7 "history/keeps-the-healthy" [History, MarkHealthy] => keeps_the_healthy;
     /// Nothing there, no history; and none of an earlier life after a delete.
     7 "history/of-absent" [History] => of_absent;
     /// Somebody else's history is not shown.
@@ -109,6 +111,19 @@ async fn keeps_five(ctx: Ctx) -> Outcome {
     }
     let history = history(&ctx, "web").await?;
     check_eq!(revisions(&history), launched.iter().collect::<Vec<_>>(), "the revisions");
+    Ok(())
+}
+
+async fn keeps_the_healthy(ctx: Ctx) -> Outcome {
+    let good = launch(&ctx, "1").await?.revision;
+    mark(&ctx, &good).await??;
+    for tag in 2..=13 {
+        launch(&ctx, &tag.to_string()).await?;
+    }
+    let kept = history(&ctx, "web").await?;
+    check!(revisions(&kept).contains(&&good), "the healthy revision {good} is not among {:?}", revisions(&kept));
+    let back = ctx.scheduler.rollback(&ctx.target("web")?, &RollbackTo::LastHealthy).await?;
+    check_eq!(back.revision, good, "the revision after going back");
     Ok(())
 }
 

@@ -3,14 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::cases;
-use crate::conformance::ctx::{
-    Ctx, MOST_REQUESTS, check, check_eq, checked, error_of, ids, refused, too_many_requests,
-};
-use crate::conformance::{Disturbance, Failure, Injection, Outcome};
+use crate::conformance::ctx::{Ctx, check, check_eq, checked, ids, refused};
+use crate::conformance::{Disturbance, Failure, Outcome};
 use crate::memory::Fate;
-use crate::{
-    BackendName, Change, Deleted, Effect, ErrorKind, Guard, Launch, ObjectAction, Observation, Retry, Verdict, Workload,
-};
+use crate::{BackendName, Change, Deleted, Effect, ErrorKind, Launch, ObjectAction, Observation, Verdict, Workload};
 
 cases! {
     /// A launch of what is absent creates it, and lists each object that is there then.
@@ -43,12 +39,6 @@ cases! {
     4 "launch/scale-is-in-place" => scale_is_in_place;
     /// A launch of what was launched before the last is a change like any other.
     4 "launch/back-to-the-last" => back_to_the_last;
-    /// After a launch that failed half-way, the next one completes it.
-    4 "launch/half-is-repaired" => half_is_repaired;
-    /// After a launch whose answer was lost, the next one completes it.
-    4 "launch/lost-answer-is-repaired" => lost_answer_is_repaired;
-    /// After an update that failed half-way, the next launch completes it.
-    4 "launch/half-update-is-repaired" => half_update_is_repaired;
     /// An unknown field in the backend's own extension is refused before anything is made.
     4 "launch/own-extension-is-strict" => own_extension_is_strict;
     /// An extension for another backend is a warning.
@@ -265,57 +255,6 @@ async fn back_to_the_last(ctx: Ctx) -> Outcome {
     let seen: Observation = ctx.healthy("web").await?;
     check_eq!(seen.revision, Some(first.revision), "the revision in the status");
     writes_nothing(&ctx, ctx.service("web")).await
-}
-
-/// Lets each request of a launch meet the fault in turn, and checks that the next launch repairs it. It starts from
-/// nothing, or from a workload of which no object is as wanted.
-async fn half(ctx: &Ctx, fault: Injection, start: Option<Workload>, wanted: Workload) -> Outcome {
-    if let Some(start) = &start {
-        ctx.launch(start.clone()).await?;
-    }
-    ctx.launch(wanted.clone()).await?;
-    let whole = ctx.object_names().await?;
-    for nth in 1..MOST_REQUESTS {
-        ctx.delete_whole("web").await?;
-        if let Some(start) = &start {
-            ctx.launch_healthy(start.clone()).await?;
-        }
-        let before = ctx.objects().await?;
-        ctx.world.inject(nth, fault);
-        let launched = ctx.try_launch(wanted.clone(), Guard::IfOwned).await?;
-        if !ctx.world.injected() {
-            ctx.inject_nothing();
-            check!(nth > 2, "a launch that reads and writes sent {} requests", nth - 1);
-            launched?;
-            return Ok(());
-        }
-        let error = error_of(&format!("a launch whose request {nth} met {fault:?}"), launched)?;
-        let kinds = [ErrorKind::Unavailable, ErrorKind::OutcomeUnknown];
-        check!(kinds.contains(error.kind()), "request {nth} met {fault:?}, and the launch failed with {error}");
-        check!(error.retry() != Retry::Never, "a transient fault is not to be tried again: {error}");
-        ctx.launch(wanted.clone()).await?;
-        let after = ctx.objects().await?;
-        let names: BTreeSet<String> = after.iter().map(|(name, _)| name.clone()).collect();
-        check_eq!(names, whole, "the objects after request {nth} met {fault:?} and another launch");
-        let same = after.iter().find(|object| before.contains(object));
-        check!(same.is_none(), "after request {nth} met {fault:?} and another launch, {same:?} is what it was before");
-        ctx.healthy("web").await?;
-        check_eq!(ctx.launch(wanted.clone()).await?.change, Change::Unchanged, "the launch after that");
-    }
-    too_many_requests()
-}
-
-async fn half_is_repaired(ctx: Ctx) -> Outcome {
-    half(&ctx, Injection::Refuse, None, ctx.idle("web")).await
-}
-
-async fn lost_answer_is_repaired(ctx: Ctx) -> Outcome {
-    half(&ctx, Injection::LoseAnswer, None, ctx.idle("web")).await
-}
-
-async fn half_update_is_repaired(ctx: Ctx) -> Outcome {
-    let changed = ctx.with_other_port(ctx.with_tag(ctx.idle("web"), "2"));
-    half(&ctx, Injection::Refuse, Some(ctx.idle("web")), changed).await
 }
 
 async fn own_extension_is_strict(ctx: Ctx) -> Outcome {

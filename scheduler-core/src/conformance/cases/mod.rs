@@ -6,12 +6,14 @@ mod cancel;
 mod config;
 mod delete;
 mod diagnosis;
+mod faults;
 mod fields;
 mod guard;
 mod history;
 mod job;
 mod launch;
 mod logs;
+mod moves;
 mod namespace;
 mod ops;
 mod owner;
@@ -32,7 +34,7 @@ mod watch;
 /// The list of a topic: for each case its sentence, clause, id, what it needs of the backend `[…]` and of the harness
 /// `{…}`, and what tries it.
 macro_rules! cases {
-    ($(#[doc = $about:literal] $clause:literal $id:literal $([$($feature:ident),*])? $({$($hand:ident),*})? => $body:ident;)*) => {
+    ($(#[doc = $about:literal] $clause:literal $id:literal $([$($feature:ident),*])? $({$($hand:ident),*})? => $body:expr;)*) => {
         pub(super) const CASES: &[$crate::conformance::Case] = &[$(
             $crate::conformance::Case {
                 id: $id,
@@ -61,6 +63,7 @@ pub(super) const ALL: &[&[Case]] = &[
     plan::CASES,
     config::CASES,
     route::CASES,
+    moves::CASES,
     namespace::CASES,
     logs::CASES,
     sweep::CASES,
@@ -71,6 +74,7 @@ pub(super) const ALL: &[&[Case]] = &[
     diagnosis::CASES,
     wait::CASES,
     watch::CASES,
+    faults::CASES,
     cancel::CASES,
     ops::CASES,
     sequence::CASES,

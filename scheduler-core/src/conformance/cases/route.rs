@@ -57,11 +57,11 @@ fn host(ctx: &Ctx, part: &str) -> String {
     format!("{part}.{}.example", ctx.world.namespace())
 }
 
-fn route(ctx: &Ctx, part: &str) -> Route {
+pub(super) fn route(ctx: &Ctx, part: &str) -> Route {
     Route::new(host(ctx, part), "http")
 }
 
-async fn try_expose(ctx: &Ctx, name: &str, routes: Vec<Route>) -> Result<OpResult<Exposed>, Failure> {
+pub(super) async fn try_expose(ctx: &Ctx, name: &str, routes: Vec<Route>) -> Result<OpResult<Exposed>, Failure> {
     Ok(ctx.scheduler.expose(Expose::new(ctx.target(name)?, routes)).await)
 }
 

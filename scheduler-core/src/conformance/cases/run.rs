@@ -1,8 +1,8 @@
 //! Clause 14: running something once.
 
 use super::cases;
-use crate::conformance::ctx::{Ctx, DONE, FAILS, check, check_eq, checked, refused, too_many_requests};
-use crate::conformance::{Failure, Injection, Outcome};
+use crate::conformance::ctx::{Ctx, DONE, FAILS, check, check_eq, checked, refused};
+use crate::conformance::{Failure, Outcome};
 use crate::memory::Fate;
 use crate::{
     Conflict, DiagnosisKind, ErrorKind, Exit, KindName, Result as OpResult, Run, RunKey, RunStarted, SchedulerExt as _,
@@ -22,8 +22,6 @@ cases! {
     14 "run/exit-code" [RunOneOff, Jobs] => exit_code;
     /// A run that never started has no exit, and did not end well.
     14 "run/never-started" [RunOneOff, Jobs] => never_started;
-    /// A failure at any request of a run is mended by the same run again, and nothing is doubled.
-    14 "run/repeated-after-any-failure" [RunOneOff, Jobs] => repeated;
     /// What is no job cannot be run.
     14 "run/only-jobs" [RunOneOff] => only_jobs;
     /// The name of a run that belongs to somebody else is not taken.
@@ -131,31 +129,6 @@ async fn never_started(ctx: Ctx) -> Outcome {
     let kinds: Vec<_> = diagnoses.iter().map(|d| d.kind).collect();
     check!(kinds.contains(&DiagnosisKind::ImagePull), "the diagnoses are {kinds:?}");
     Ok(())
-}
-
-async fn repeated(ctx: Ctx) -> Outcome {
-    for injection in [Injection::Refuse, Injection::LoseAnswer] {
-        for nth in 1.. {
-            if nth > crate::conformance::ctx::MOST_REQUESTS {
-                return too_many_requests();
-            }
-            let text = format!("{injection:?}{nth}");
-            ctx.world.inject(nth, injection);
-            let first = try_run(&ctx, ctx.job("migrate", DONE), &text).await?;
-            let met = ctx.world.injected();
-            ctx.inject_nothing();
-            check!(met != first.is_ok() || injection == Injection::LoseAnswer, "run {text} with its fault: {first:?}");
-            let again = run(&ctx, ctx.job("migrate", DONE), &text).await?;
-            let done = ctx.verdict(name(&again), Verdict::Complete).await?;
-            check_eq!(done.counts.succeeded, 1, "the completions of run {text}");
-            check_eq!(ctx.scheduler.list_all().await?.len(), 1, "the workloads that there are after run {text}");
-            ctx.delete_whole(name(&again)).await?;
-            if !met {
-                break;
-            }
-        }
-    }
-    ctx.nothing_left().await
 }
 
 async fn only_jobs(ctx: Ctx) -> Outcome {

@@ -251,7 +251,7 @@ async fn a_route_is_taken_by_the_first_who_writes_it() {
         Expose::new(target, [Route::new("shop.example", "http"), Route::new("shop.example", "http").path("/a")])
     };
     // Both have seen that it is free.
-    let read = |op: &Expose| cluster.shared.world().decide_expose(op, &owner()).unwrap().unwrap();
+    let read = |op: &Expose| cluster.shared.world().decide_expose(op, &owner()).unwrap().read;
     let (web, api) = (of("web"), of("api"));
     let (of_web, of_api) = (read(&web), read(&api));
     cluster.shared.world().expose(&web, &of_web, &owner()).unwrap();

@@ -27,9 +27,9 @@ use crate::observe;
 pub(super) fn follow(scheduler: KubernetesScheduler, op: Logs, main: Main, sources: Vec<Source>) -> Items {
     let namespace = Some(op.target.namespace.as_str());
     let pods = WatchOptions::new().label_selector(selector(&scheduler.owner, &op.target, &main));
-    let pods = scheduler.client.watch(&Resource::POD, namespace, pods).map(Event::Pods).boxed();
+    let pods = scheduler.client.reads().watch(&Resource::POD, namespace, pods).map(Event::Pods).boxed();
     let itself = WatchOptions::new().field_selector(format!("metadata.name={}", op.target.name));
-    let itself = scheduler.client.watch(main.kind.resource(), namespace, itself).map(Event::Main).boxed();
+    let itself = scheduler.client.reads().watch(main.kind.resource(), namespace, itself).map(Event::Main).boxed();
     let mut follower = Follower {
         events: stream::select_all([pods, itself]),
         sources: BTreeMap::new(),
@@ -289,7 +289,7 @@ impl Follower {
         }
         source.reading = true;
         let (delay, after) = (pause(source.failures), source.last);
-        let (client, pod, uid) = (self.scheduler.client.clone(), source.pod.clone(), uid.to_owned());
+        let (client, pod, uid) = (self.scheduler.client.reads().clone(), source.pod.clone(), uid.to_owned());
         let namespace = self.op.target.namespace.to_string();
         let opened = async move {
             sleep(delay).await;
@@ -351,7 +351,7 @@ impl Follower {
         // Nothing is asked for until it is known what became of the Pod.
         source.reading = true;
         let delay = pause(source.failures.saturating_sub(1));
-        let (client, pod) = (self.scheduler.client.clone(), source.pod.clone());
+        let (client, pod) = (self.scheduler.client.reads().clone(), source.pod.clone());
         let namespace = self.op.target.namespace.to_string();
         self.push(async move {
             sleep(delay).await;

@@ -66,7 +66,7 @@ async fn begin(scheduler: KubernetesScheduler, op: Logs) -> Result<Items> {
     let namespace = op.target.namespace.to_string();
     let all = sources.into_iter().filter_map(|source| {
         let options = source.options(&op, op.previous)?;
-        Some(once(scheduler.client.clone(), namespace.clone(), source, options, since(&op)))
+        Some(once(scheduler.client.reads().clone(), namespace.clone(), source, options, since(&op)))
     });
     Ok(stream::select_all(all).boxed())
 }

@@ -344,7 +344,7 @@ impl Reader {
         if follow {
             options = options.follow();
         }
-        let frames = self.scheduler.client.logs(options).map(Some).chain(stream::iter([None]));
+        let frames = self.scheduler.client.reads().logs(options).map(Some).chain(stream::iter([None]));
         frames.map(move |frame| (key.clone(), frame)).boxed()
     }
 }
