@@ -9,11 +9,12 @@ use scheduler_core::{
     WorkloadName,
 };
 
-use super::SchedulerHooks;
 use super::decide::{count_of, current, domain_faults, formation_faults, release_faults};
 use super::reconcile::Pacer;
-use super::steps::{check, is_foreign};
+use super::steps::{check, is_foreign, waiting};
+use super::{Deploys, SchedulerHooks};
 use crate::desired::{self, Naming};
+use crate::pipeline::{Deploy, DeployId, PipelineError};
 
 fn judged(faults: Vec<Fault>) -> Result<Validation, HookError> {
     Ok(if faults.is_empty() { Validation::Accepted } else { Validation::Vetoed(faults) })
@@ -61,7 +62,27 @@ impl LifecycleHooks for SchedulerHooks {
         if let Some(declined) = self.declined(event.hook()) {
             return Ok(declined);
         }
+        if let Some(deploys) = &self.deploys
+            && !deploys.deployer.close(&event.app.name).await.map_err(PipelineError::from)?
+        {
+            return Ok(waiting("its deploy"));
+        }
         self.tear_down(&event.app).await
+    }
+
+    async fn post_release_create(&self, event: &Event) -> Result<Outcome, HookError> {
+        let Some(Deploys { deployer, pipeline, options }) = &self.deploys else {
+            return Ok(self.declined(event.hook()).unwrap_or(Outcome::AlreadyInState));
+        };
+        let id = DeployId::new(event.id.as_str()).map_err(|error| HookError::permanent(error.to_string()))?;
+        let known = deployer.store().load(&id).await.map_err(PipelineError::from)?;
+        if known.is_some_and(|(record, _)| record.state.is_over()) {
+            return Ok(Outcome::AlreadyInState);
+        }
+        let deploy = Deploy::new(id, App::clone(&event.app), *pipeline).options(options.clone());
+        // What became of it is told by `on_deploy_end`.
+        deployer.deploy(deploy).await?;
+        Ok(Outcome::Applied)
     }
 
     async fn validate_release_create(&self, app: &App) -> Result<Validation, HookError> {

@@ -37,6 +37,7 @@ use scheduler_core::hooks::{HookName, SecretSource};
 use scheduler_core::{Feature, Scheduler, Support};
 
 use crate::desired::Naming;
+use crate::pipeline::{DeployOptions, Deployer, PipelineName};
 
 pub use bring::{AppReport, Held};
 pub use reconcile::{Pace, ReconcileReport, Reconciler};
@@ -46,7 +47,8 @@ pub use reconcile::{Pace, ReconcileReport, Reconciler};
 /// | hook | what it does |
 /// |---|---|
 /// | `post_app_create` | makes the namespace be there; one that is somebody else's is used, and never deleted |
-/// | `post_app_destroy` | deletes the app's workloads, then the namespace if it is ours; deferred until nothing is left |
+/// | `post_app_destroy` | ends its deploy, deletes its workloads, then the namespace if it is ours; deferred until nothing is left |
+/// | `post_release_create` | deploys it, with a [`deployer`](SchedulerHooks::deployer) |
 /// | `post_config_change` | stores the configuration for the processes, ahead of the release that will use it |
 /// | `post_formation_change` | scales the processes whose number differs |
 /// | `post_restart_request` | restarts the processes |
@@ -66,6 +68,15 @@ pub struct SchedulerHooks {
     secrets: Option<Arc<dyn SecretSource>>,
     naming: Naming,
     spare: Duration,
+    deploys: Option<Deploys>,
+}
+
+/// How releases are deployed.
+#[derive(Clone, Debug)]
+struct Deploys {
+    deployer: Deployer,
+    pipeline: PipelineName,
+    options: DeployOptions,
 }
 
 impl SchedulerHooks {
@@ -75,7 +86,7 @@ impl SchedulerHooks {
     /// Hooks over this scheduler.
     #[must_use]
     pub fn new(scheduler: Arc<dyn Scheduler>) -> Self {
-        Self { scheduler, secrets: None, naming: Naming::default(), spare: Duration::from_secs(60 * 60) }
+        Self { scheduler, secrets: None, naming: Naming::default(), spare: Duration::from_secs(60 * 60), deploys: None }
     }
 
     /// Sets where the values of configurations are read.
@@ -85,10 +96,23 @@ impl SchedulerHooks {
         self
     }
 
-    /// Sets how the workloads of a release are named: as the deploy pipeline does.
+    /// Sets how the workloads of a release are named, if something else than a [`deployer`](Self::deployer) deploys them.
     #[must_use]
     pub fn naming(mut self, naming: Naming) -> Self {
         self.naming = naming;
+        self
+    }
+
+    /// Sets what deploys releases, by which pipeline, and names workloads as that does.
+    ///
+    /// The id of a deploy is that of the event which tells of the release. So the same event told again goes on with the same
+    /// deploy, and [`DeployStore::load`](crate::pipeline::DeployStore::load) finds its record by the event. The hook takes as
+    /// long as the deploy does: the [deadline](crate::deliver::Deadlines) of `post_release_create` must be longer, or cuts it
+    /// into parts.
+    #[must_use]
+    pub fn deployer(mut self, deployer: Deployer, pipeline: PipelineName, options: DeployOptions) -> Self {
+        self.naming = pipeline.naming();
+        self.deploys = Some(Deploys { deployer, pipeline, options });
         self
     }
 
@@ -108,7 +132,8 @@ impl SchedulerHooks {
         match hook {
             N::PostAppCreate => can(Feature::Namespaces),
             N::PostAppDestroy => can(Feature::List),
-            N::PostReleaseCreate => no("deploys are a pipeline's affair, and none was given"),
+            N::PostReleaseCreate if self.deploys.is_none() => no("no deployer was given"),
+            N::PostReleaseCreate => can(Feature::Launch),
             N::PostConfigChange if self.secrets.is_none() => no("no source of secrets was given"),
             N::PostConfigChange => can(Feature::PutConfig),
             N::PostFormationChange => can(Feature::Scale),

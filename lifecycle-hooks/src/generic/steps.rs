@@ -156,7 +156,7 @@ impl SchedulerHooks {
 /// How long until something that is ending is looked at again.
 const LOOK: std::time::Duration = std::time::Duration::from_secs(2);
 
-fn waiting(what: &str) -> Outcome {
+pub(super) fn waiting(what: &str) -> Outcome {
     Outcome::Deferred { after: LOOK, reason: format!("still ending: {what}") }
 }
 

@@ -15,7 +15,7 @@ use super::record::{Deploy, DeployId, DeployRecord, DeployState, StageReport, St
 use super::stage::{Next, StageName, cut_short, next};
 use super::stages::{Cx, End, LOOK};
 use super::store::{DeployStore, StoreError};
-use super::turn::{Answer, Claim, Hold};
+use super::turn::{Answer, Claim, Hold, Turn};
 use crate::deliver::{Deadlines, HookSets};
 
 /// Runs deploys over any scheduler. Clones share everything.
@@ -229,6 +229,29 @@ impl Deployer {
         }
     }
 
+    /// Says that an app has a newer release, whose deploy is asked for later: an older one that goes on ends as superseded
+    /// within a second, and one that waits never begins.
+    ///
+    /// Where deploys are told by events in order, a deploy is asked for only when the one before it is over. Call this as soon
+    /// as the release is committed, and the one before it does not hold it up. Without it, deploys of an app queue.
+    ///
+    /// # Errors
+    /// Those of the store. Then the newer one waits, which is all: it is safe to ignore.
+    pub async fn announce(&self, app: &AppName, release: u64) -> Result<(), StoreError> {
+        self.turn(app, |turn| turn.announce(release)).await.map(drop)
+    }
+
+    /// Says that an app is being destroyed: a deploy that goes on ends within a second, and none begins.
+    ///
+    /// Call it as soon as that is committed, for the reason that [`announce`](Self::announce) has. [`close`](Self::close)
+    /// follows when the event is told.
+    ///
+    /// # Errors
+    /// As [`announce`](Self::announce).
+    pub async fn announce_end(&self, app: &AppName) -> Result<(), StoreError> {
+        self.turn(app, Turn::close).await.map(drop)
+    }
+
     /// Ends what goes on with an app that is being destroyed. `true`: nothing does any more, and its deploys are forgotten;
     /// otherwise ask again: they end within a second, or when the lease of a worker that died is over.
     ///
@@ -237,22 +260,12 @@ impl Deployer {
     /// # Errors
     /// Those of the store.
     pub async fn close(&self, app: &AppName) -> Result<bool, StoreError> {
-        loop {
-            let (mut turn, seen) = self.store.turn(app).await?;
-            let now = self.store.now();
-            if turn.closed && !turn.is_busy(now) {
-                self.store.forget(app).await?;
-                return Ok(true);
-            }
-            if turn.closed {
-                return Ok(false);
-            }
-            turn.closed = true;
-            match self.store.save_turn(app, &turn, seen).await {
-                Ok(()) | Err(StoreError::Moved { .. }) => {}
-                Err(error) => return Err(error),
-            }
+        let turn = self.turn(app, Turn::close).await?;
+        let is_over = !turn.is_busy(self.store.now());
+        if is_over {
+            self.store.forget(app).await?;
         }
+        Ok(is_over)
     }
 
     /// The store, for who wants to read records.
@@ -264,6 +277,21 @@ impl Deployer {
     pub(super) fn show(&self, progress: &DeployProgress<'_>) {
         if let Some(observer) = &self.observer {
             observer.saw(progress);
+        }
+    }
+
+    /// Changes whose turn it is, unless `change` says that there is nothing to change. Answers how it is now.
+    async fn turn(&self, app: &AppName, mut change: impl FnMut(&mut Turn) -> bool) -> Result<Turn, StoreError> {
+        loop {
+            let (mut turn, seen) = self.store.turn(app).await?;
+            if !change(&mut turn) {
+                return Ok(turn);
+            }
+            match self.store.save_turn(app, &turn, seen).await {
+                Ok(()) => return Ok(turn),
+                Err(StoreError::Moved { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
     }
 
@@ -292,32 +320,18 @@ impl Deployer {
     }
 
     async fn ask(&self, record: &DeployRecord) -> Result<Answer, StoreError> {
-        loop {
-            let (mut turn, seen) = self.store.turn(record.app()).await?;
+        let (claim, mut answer) = (self.claim(record), Answer::Wait);
+        let ask = |turn: &mut Turn| {
             let before = turn.clone();
-            let answer = turn.ask(&self.claim(record), self.store.now());
-            if turn == before {
-                return Ok(answer);
-            }
-            match self.store.save_turn(record.app(), &turn, seen).await {
-                Ok(()) => return Ok(answer),
-                Err(StoreError::Moved { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
+            answer = turn.ask(&claim, self.store.now());
+            *turn != before
+        };
+        self.turn(record.app(), ask).await?;
+        Ok(answer)
     }
 
     async fn leave(&self, record: &DeployRecord) -> Result<(), StoreError> {
-        loop {
-            let (mut turn, seen) = self.store.turn(record.app()).await?;
-            if !turn.leave(record.id()) {
-                return Ok(());
-            }
-            match self.store.save_turn(record.app(), &turn, seen).await {
-                Err(StoreError::Moved { .. }) => {}
-                answer => return answer,
-            }
-        }
+        self.turn(record.app(), |turn| turn.leave(record.id())).await.map(drop)
     }
 
     /// Returns when the deploy must not go on.

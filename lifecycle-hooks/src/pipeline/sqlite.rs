@@ -55,7 +55,6 @@ impl SqliteDeploys {
         sqlx::raw_sql(Self::SCHEMA).execute(&mut *transaction).await.map_err(&what)?;
         transaction.commit().await.map_err(&what)
     }
-
 }
 
 fn doing(doing: &'static str) -> impl Fn(sqlx::Error) -> StoreError {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 use scheduler_core::hooks::{App, Front, HookError, Outcome, Release, Report};
 use scheduler_core::{
-    CheckedWorkload, ConfigRef, ConfigValue, Conflict, Delete, Error, ErrorKind, Expose, Feature, Filter, Launch, List, MarkHealthy,
-    NameError, Observation, Retry, Route, Run, RunId, RunKey, Scheduler, SchedulerExt as _, Target, WaitOptions,
-    WaitOutcome, Workload,
+    CheckedWorkload, ConfigRef, ConfigValue, Conflict, Delete, Error, ErrorKind, Expose, Feature, Filter, Launch, List,
+    MarkHealthy, NameError, Observation, Retry, Route, Run, RunId, RunKey, Scheduler, SchedulerExt as _, Target,
+    WaitOptions, WaitOutcome, Workload,
 };
 
 use super::deployer::{DeployProgress, Deployer};
@@ -325,7 +325,9 @@ impl Cx<'_> {
         }
         // A deploy that died after its cut-over has them; or the front was another process.
         let others = match self.processes().await {
-            Ok(seen) => seen.into_iter().map(|seen| seen.target).filter(|other| other != to && Some(other) != from.as_ref()),
+            Ok(seen) => {
+                seen.into_iter().map(|seen| seen.target).filter(|other| other != to && Some(other) != from.as_ref())
+            }
             Err(error) => return Step::error(to, error),
         };
         for other in others {
@@ -356,10 +358,12 @@ impl Cx<'_> {
             return step;
         }
         for (target, revision) in revisions {
-            step.extend([match self.scheduler().mark_healthy(MarkHealthy::new(target.clone(), revision.clone())).await {
-                Ok(_) => Step::well([Evidence::MarkedHealthy { target, revision }]),
-                Err(error) => Step::error(&target, error),
-            }]);
+            step.extend([
+                match self.scheduler().mark_healthy(MarkHealthy::new(target.clone(), revision.clone())).await {
+                    Ok(_) => Step::well([Evidence::MarkedHealthy { target, revision }]),
+                    Err(error) => Step::error(&target, error),
+                },
+            ]);
         }
         step
     }
@@ -381,9 +385,8 @@ impl Cx<'_> {
             Ok(seen) => seen,
             Err(error) => return Step::failed(None, error.into()),
         };
-        let surplus = |seen: &Observation| {
-            runs.contains(&seen.target) || (is_process(seen) && !wanted.contains(&seen.target))
-        };
+        let surplus =
+            |seen: &Observation| runs.contains(&seen.target) || (is_process(seen) && !wanted.contains(&seen.target));
         let surplus = seen.into_iter().filter(surplus).map(|seen| seen.target).collect();
         self.each(surplus, |target| self.delete(target)).await
     }

@@ -14,7 +14,7 @@ use super::record::{DeployId, InTheWay};
 pub struct Turn {
     pub(super) holder: Option<Claim>,
     pub(super) waiting: Vec<Claim>,
-    /// The newest release whose deploy ever had the turn.
+    /// The newest release that was announced, or whose deploy ever had the turn.
     pub(super) newest: u64,
     /// The app is being destroyed: nobody gets the turn any more.
     pub(super) closed: bool,
@@ -42,10 +42,16 @@ impl Claim {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// It has it, until its lease is over. With the deploy that had it before and did not give it back.
-    Mine { left_by: Option<DeployId> },
+    Mine {
+        left_by: Option<DeployId>,
+    },
     Wait,
-    Superseded { by: u64 },
-    Refused { by: DeployId },
+    Superseded {
+        by: u64,
+    },
+    Refused {
+        by: DeployId,
+    },
     Closed,
 }
 
@@ -102,6 +108,9 @@ impl Turn {
         if self.closed {
             return Hold::Closed;
         }
+        if self.newest > mine.release {
+            return Hold::Superseded { by: self.newest };
+        }
         let takes = |waits: &&Claim| {
             let newer = waits.release >= mine.release && waits.deploy != mine.deploy;
             newer && waits.policy == InTheWay::Supersede && waits.until > now
@@ -110,6 +119,18 @@ impl Turn {
             Some(by) => Hold::Superseded { by },
             None => Hold::Good,
         }
+    }
+
+    /// Says that there is this release, so that older ones make way. Whether that was news.
+    pub(super) fn announce(&mut self, release: u64) -> bool {
+        let news = release > self.newest;
+        self.newest = self.newest.max(release);
+        news
+    }
+
+    /// Says that the app is being destroyed. Whether that was news.
+    pub(super) fn close(&mut self) -> bool {
+        !std::mem::replace(&mut self.closed, true)
     }
 
     /// Holds the turn for so long, from now. Whether that was due: it is when a third of the time has passed.
@@ -175,6 +196,19 @@ mod tests {
     }
 
     #[test]
+    fn a_release_that_was_announced_supersedes_before_its_deploy_asks() {
+        let mut turn = held_by(5);
+        let mine = claim(5, InTheWay::Queue);
+        assert!(!turn.announce(5));
+        assert_eq!(turn.look(&mine, NOW), Hold::Good);
+        assert!(turn.announce(7));
+        assert_eq!(turn.look(&mine, NOW), Hold::Superseded { by: 7 });
+        assert_eq!(turn.ask(&claim(6, InTheWay::Queue), NOW), Answer::Superseded { by: 7 });
+        turn.leave(&mine.deploy);
+        assert_eq!(turn.ask(&claim(7, InTheWay::Refuse), NOW), Answer::Mine { left_by: None });
+    }
+
+    #[test]
     fn a_queue_is_by_release_and_refusal_names_what_is_in_the_way() {
         let mut turn = held_by(1);
         assert_eq!(turn.ask(&claim(3, InTheWay::Queue), NOW), Answer::Wait);
@@ -202,13 +236,16 @@ mod tests {
         let other = Claim { worker: 2, ..claim(1, InTheWay::Refuse) };
         assert_eq!(turn.ask(&other, NOW), Answer::Wait);
         assert_eq!(turn.ask(&claim(1, InTheWay::Refuse), NOW), Answer::Mine { left_by: None });
-        assert_eq!(turn.ask(&Claim { until: Timestamp::from_millis(20), ..other }, SOON), Answer::Mine { left_by: None });
+        assert_eq!(
+            turn.ask(&Claim { until: Timestamp::from_millis(20), ..other }, SOON),
+            Answer::Mine { left_by: None }
+        );
     }
 
     #[test]
     fn a_closed_app_ends_every_deploy() {
         let mut turn = held_by(1);
-        turn.closed = true;
+        assert!(turn.close() && !turn.close());
         assert_eq!(turn.look(&claim(1, InTheWay::Queue), NOW), Hold::Closed);
         assert_eq!(turn.ask(&claim(2, InTheWay::Queue), NOW), Answer::Closed);
     }
