@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use futures_util::future::{try_join, try_join3, try_join5};
+use futures_util::future::{try_join3, try_join5};
 use scheduler_core::{
     Detail, Endpoint, Endpoints, Filter, Found, InstanceState, Listed, Observation, OwnerId, ReadyEndpoints, Result,
     Status, Target, Timestamp, mark_label,
@@ -120,6 +120,7 @@ pub(super) async fn list(scheduler: &KubernetesScheduler, filter: &Filter) -> Re
         let options = ListOptions::new().label_selector(selectors.of(resource));
         async move { client.list::<Value>(resource, namespace, &options).await }
     };
+    // What a main object says of its parts is true of the parts that are read afterwards, not of those that were read before.
     let mains = try_join5(
         list(&Resource::DEPLOYMENT),
         list(&Resource::STATEFUL_SET),
@@ -127,9 +128,9 @@ pub(super) async fn list(scheduler: &KubernetesScheduler, filter: &Filter) -> Re
         list(&Resource::JOB),
         list(&Resource::CRON_JOB),
     );
+    let (deployments, stateful, daemons, jobs, periodic) = mains.await.map_err(|error| translate(&error))?;
     let parts = try_join3(list(&Resource::REPLICA_SET), list(&Resource::CONTROLLER_REVISION), list(&Resource::POD));
-    let (mains, (sets, revisions, pods)) = try_join(mains, parts).await.map_err(|error| translate(&error))?;
-    let (deployments, stateful, daemons, jobs, periodic) = mains;
+    let (sets, revisions, pods) = parts.await.map_err(|error| translate(&error))?;
     let at = server_time(pods.served_at, deployments.items.iter().chain(&pods.items));
     let between = sets.items.iter().chain(&revisions.items).chain(&jobs.items);
     let family = Family::new(between, &pods.items);

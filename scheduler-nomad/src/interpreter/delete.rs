@@ -61,11 +61,9 @@ async fn stop(scheduler: &NomadScheduler, op: &Delete, mut job: Job) -> Result<(
 /// Says what remains of a stopped job, and purges it if nothing does.
 async fn advance(scheduler: &NomadScheduler, op: &Delete, job: &Job) -> Result<Deleted> {
     let (namespace, id) = (op.target.namespace.as_str(), op.target.name.as_str());
-    let (allocations, evaluations) = try_join(
-        scheduler.query(&Query::job_allocations(namespace, id)),
-        scheduler.query(&Query::job_evaluations(namespace, id)),
-    )
-    .await?;
+    // In this order: what a complete evaluation placed is among the allocations that are read after it.
+    let evaluations = scheduler.query(&Query::job_evaluations(namespace, id)).await?;
+    let allocations = scheduler.query(&Query::job_allocations(namespace, id)).await?;
     let (mut remaining, mut blocked_by) = (Vec::new(), Vec::new());
     for alloc in allocations.iter().filter(|alloc| !alloc.client_status.is_terminal()) {
         let name = format!("Allocation/{}", alloc.id);

@@ -2,7 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use futures_util::future::try_join4;
+use futures_util::future::try_join;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use scheduler_core::{Detail, Filter, Found, List, Listed, Observation, Result, Status, Target, Timestamp};
 use scheduler_nomad_client::model::{Allocation, Deployment, Evaluation, Job, JobStatus, Submission};
@@ -109,11 +109,17 @@ pub(super) async fn look(scheduler: &NomadScheduler, target: &Target) -> Result<
     loop {
         let job = client.query(&Query::job(namespace, id)).await.map_err(|error| translate(&error))?;
         let Some(job) = job.value.filter(|job| scheduler.is_ours(job)) else { return Ok(None) };
-        let (source, allocations, deployments, evaluations) = try_join4(
+        // What an evaluation came to is written before it is complete. So evaluations are read first: if one is complete, the
+        // allocations that are read afterwards have what it placed.
+        let (source, evaluations) = try_join(
             client.query(&Query::submission(namespace, id, job.version)),
+            client.query(&Query::job_evaluations(namespace, id)),
+        )
+        .await
+        .map_err(|error| translate(&error))?;
+        let (allocations, deployments) = try_join(
             client.query(&Query::job_allocations(namespace, id)),
             client.query(&Query::job_deployments(namespace, id)),
-            client.query(&Query::job_evaluations(namespace, id)),
         )
         .await
         .map_err(|error| translate(&error))?;

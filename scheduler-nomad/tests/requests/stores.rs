@@ -52,7 +52,7 @@ async fn endpoints_are_six_requests_and_only_what_is_ready() {
         |id: &str| json!({"ServiceName": "web--http", "AllocID": id, "Address": "192.0.2.1", "Port": 20_000});
     let registered = json!([registration("a"), registration("b"), registration("c"), registration("gone")]);
     let none = json!([]);
-    let script = Script::default().answer(&stored()).answer(&source()).answer(&allocations).answer(&none).answer(&none);
+    let script = Script::default().answer(&stored()).answer(&source()).answer(&none).answer(&allocations).answer(&none);
     let script = script.answer(&registered);
     let ready = script.scheduler().await.endpoints(Endpoints::new(target())).await.unwrap();
     assert_eq!(ready.endpoints, [scheduler_core::Endpoint::new("a", "http", "192.0.2.1", 20_000)]);
