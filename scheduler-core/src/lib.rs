@@ -60,6 +60,7 @@ mod observation;
 mod op;
 mod quantity;
 pub mod registry;
+mod rng;
 mod scheduler;
 mod service;
 mod time;

@@ -26,7 +26,6 @@ mod effect;
 #[cfg(feature = "observe")]
 mod observe;
 mod retry;
-mod rng;
 
 use crate::error::Error;
 use crate::name::{BackendName, Target};

@@ -89,7 +89,6 @@ mod periodic;
 mod place;
 mod plan;
 mod render;
-mod rng;
 mod rollout;
 mod route;
 mod run;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::render::{Needs, Template};
-use super::rng::Rng;
+use crate::rng::Rng;
 
 /// A node as placement sees it.
 #[derive(Clone, Debug)]

@@ -11,8 +11,8 @@ use super::mutation::{Mutant, Mutation};
 use super::object::{MainObject, ServiceObject};
 use super::place::{self, Room};
 use super::render::Needs;
-use super::rng::Rng;
 use super::route::RouteObject;
+use crate::rng::Rng;
 use crate::{Cpu, DiagnosisKind, Kind, Memory, OwnerId, Target, Timestamp};
 
 /// All that a cluster knows.

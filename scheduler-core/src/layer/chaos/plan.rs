@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::layer::rng::Rng;
+use crate::rng::Rng;
 
 /// What happens to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::layer::rng::Rng;
+use crate::rng::Rng;
 
 /// How often, and for how long, to try.
 ///

@@ -1,28 +1,28 @@
-//! A small seeded generator, for jitter and for faults that can be repeated.
+//! A small seeded generator, for jitter, and for faults and runs that can be repeated.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
 /// SplitMix64 (Steele, Lea, Flood 2014): one word of state and no bad seeds.
 #[derive(Clone, Debug)]
-pub(super) struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// Of the process's own randomness, so that no two processes wait in step.
-    pub(super) fn unseeded() -> Self {
+    pub(crate) fn unseeded() -> Self {
         Self(RandomState::new().hash_one(0))
     }
 
     /// The generator of the `index`-th decision of a seed: two seeds, or two decisions, have nothing in common.
-    pub(super) fn at(seed: u64, index: u64) -> Self {
+    pub(crate) fn at(seed: u64, index: u64) -> Self {
         Self(Self(seed).next() ^ Self(index).next())
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -30,14 +30,22 @@ impl Rng {
         z ^ (z >> 31)
     }
 
+    /// One of these; `None` only if there are none. A single one costs no random number.
+    #[cfg(feature = "memory")]
+    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        let count = u64::try_from(of.len()).ok().filter(|count| *count > 1);
+        let at = count.map_or(0, |count| self.next() % count);
+        of.get(usize::try_from(at).unwrap_or(0))
+    }
+
     /// Less than `bound`; zero if that is zero.
-    pub(super) fn below(&mut self, bound: u32) -> u32 {
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
         // The upper half of the product is spread evenly but for one part in 2^32.
         u32::try_from(((self.next() >> 32) * u64::from(bound)) >> 32).unwrap_or(0)
     }
 
     /// From nothing up to `most`.
-    pub(super) fn up_to(&mut self, most: Duration) -> Duration {
+    pub(crate) fn up_to(&mut self, most: Duration) -> Duration {
         // Parts of the whole never exceed it, so that no span is too long for this.
         const PARTS: u32 = 4096;
         (most / PARTS).saturating_mul(self.below(PARTS + 1))
