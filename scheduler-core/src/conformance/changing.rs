@@ -281,10 +281,14 @@ fn staying(seen: &Observation) -> Vec<String> {
     living.into_iter().collect()
 }
 
-/// A mark of a revision that had none. Each attempt is about another one.
+/// A mark of a revision that had none, and which is not the first of the workload. Each attempt is about another one.
 pub(super) const MARK: Changing = Changing {
     prepare: |ctx, number| {
         Box::pin(async move {
+            if number == 0 {
+                let first = ctx.launch(ctx.with_tag(ctx.idle("web"), "first")).await?;
+                ctx.scheduler.mark_healthy(MarkHealthy::new(ctx.target("web")?, first.revision)).await?;
+            }
             let launched = ctx.launch(ctx.with_tag(ctx.idle("web"), &format!("m{number}"))).await?;
             Ok(launched.revision.to_string())
         })

@@ -14,12 +14,12 @@ use super::{NomadScheduler, history};
 use crate::error::{lost_a_race, translate};
 use crate::render::{RenderContext, item_of, variable};
 
-/// The item that says whose the variable is.
-const OWNER: &str = "scheduler.owner";
+/// The item that says whose a variable is.
+pub(super) const OWNER: &str = "scheduler.owner";
 /// How many versions of a name are kept besides those that a kept revision refers to.
 const KEPT: usize = 10;
 /// What the server lets a variable hold.
-const MOST_BYTES: usize = 64 * 1024;
+pub(super) const MOST_BYTES: usize = 64 * 1024;
 /// How often the compare-and-set is tried: another configuration of the same workload may be stored meanwhile.
 const ATTEMPTS: u32 = 5;
 
@@ -92,7 +92,7 @@ async fn prune(
         return Ok(());
     }
     own.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
-    let kept = history::versions(scheduler, target).await?;
+    let kept = history::versions(scheduler, target).await?.revisions;
     let referred: BTreeSet<String> = kept.iter().flat_map(|kept| referred(&kept.entry.workload)).collect();
     for (config, _) in own.into_iter().skip(KEPT) {
         let item = item_of(&config);

@@ -23,8 +23,7 @@ pub(super) async fn delete(scheduler: &NomadScheduler, op: &Delete) -> Result<De
     check_guard(&op.guard, &live, &scheduler.owner)?;
     match live {
         Live::Absent | Live::Gone(_) => {
-            let forgotten = scheduler.forget_configs(&op.target).await?;
-            Ok(if forgotten { Deleted::Gone } else { Deleted::WasAbsent })
+            Ok(if forget(scheduler, &op.target).await? { Deleted::Gone } else { Deleted::WasAbsent })
         }
         Live::Present(job) => {
             stop(scheduler, op, (*job).clone()).await?;
@@ -87,7 +86,7 @@ async fn advance(scheduler: &NomadScheduler, op: &Delete, job: &Job) -> Result<D
     for run in &runs {
         // Those that somebody began have a name like a workload's, and may have configurations.
         if let Ok(target) = Target::new(namespace, run.id.as_str()) {
-            scheduler.forget_configs(&target).await?;
+            forget(scheduler, &target).await?;
         }
         purge(scheduler, namespace, &run.id).await?;
     }
@@ -100,9 +99,15 @@ async fn advance(scheduler: &NomadScheduler, op: &Delete, job: &Job) -> Result<D
         }
     }
     forget_services(scheduler, &op.target, job).await?;
-    scheduler.forget_configs(&op.target).await?;
+    forget(scheduler, &op.target).await?;
     purge(scheduler, namespace, id).await?;
     Ok(Deleted::Gone)
+}
+
+/// Takes the variables of a workload away; whether there were any.
+pub(super) async fn forget(scheduler: &NomadScheduler, target: &Target) -> Result<bool> {
+    let (configs, sources) = (scheduler.forget_configs(target).await?, scheduler.forget_sources(target).await?);
+    Ok(configs || sources)
 }
 
 /// The jobs that a periodic one made: by its schedule, and those that were run now.

@@ -1,4 +1,4 @@
-//! `history` and `mark_healthy`: the versions that the server keeps, each with the source that it was launched from.
+//! `history` and `mark_healthy`: the versions that the server keeps, with the source that each was launched from.
 
 use std::sync::Arc;
 
@@ -11,29 +11,36 @@ use scheduler_nomad_client::model::Job;
 use scheduler_nomad_client::{self as client, Query};
 
 use super::NomadScheduler;
+use super::healthy::{MOST_MARKED, Sources, is_tag, tag_of};
 use super::read::SIDE_BY_SIDE;
 use crate::error::translate;
 use crate::{meta, observe, source};
 
-/// How many marked revisions are kept. A version with a name is never pruned.
-const MOST_MARKED: usize = 10;
-
 pub(super) async fn history(scheduler: &NomadScheduler, op: &History) -> Result<Revisions> {
-    Ok(Revisions::new(versions(scheduler, &op.target).await?.into_iter().map(|kept| kept.entry).collect()))
+    let kept = versions(scheduler, &op.target).await?.revisions;
+    Ok(Revisions::new(kept.into_iter().map(|kept| kept.entry).collect()))
 }
 
-/// A revision, and the versions of the job that are it, the newest first.
+/// What the server keeps of the present life of a job, the newest first.
+#[derive(Default)]
+pub(super) struct Past {
+    pub(super) revisions: Vec<Kept>,
+    /// The versions that were marked as healthy, also those whose source is lost.
+    marks: Vec<(u64, String)>,
+}
+
+/// A revision, and the versions of the job that are it.
 pub(super) struct Kept {
     pub(super) entry: HistoryEntry,
     versions: Vec<(u64, Option<String>)>,
 }
 
-/// The revisions that the server keeps of the present life of a job of ours, the newest launch first.
-pub(super) async fn versions(scheduler: &NomadScheduler, target: &Target) -> Result<Vec<Kept>> {
+/// What the server keeps of a job of ours.
+pub(super) async fn versions(scheduler: &NomadScheduler, target: &Target) -> Result<Past> {
     let (namespace, id) = (target.namespace.as_str(), target.name.as_str());
     let versions = scheduler.query(&Query::job_versions(namespace, id)).await?.unwrap_or_default();
     let Some(newest) = versions.first().filter(|job| scheduler.is_ours(job) && !job.stop) else {
-        return Ok(Vec::new());
+        return Ok(Past::default());
     };
     let born = newest.meta.get(meta::BORN).and_then(|index| index.parse().ok()).unwrap_or(0);
     let of_this_life = |job: &&Job| job.job_modify_index > born && !job.stop;
@@ -41,13 +48,25 @@ pub(super) async fn versions(scheduler: &NomadScheduler, target: &Target) -> Res
     let queries: Vec<_> = versions.iter().filter(of_this_life).map(of_version).collect();
     let sources = stream::iter(queries.into_iter().map(|query| async move { scheduler.query(&query).await }));
     let sources: Vec<_> = sources.buffered(SIDE_BY_SIDE).try_collect().await?;
+    let tag = |job: &Job| job.version_tag.as_ref().map(|tag| tag.name.clone());
+    let has_lost = |(job, source): (&Job, &Option<_>)| source.is_none() && tag(job).is_some_and(|tag| is_tag(&tag));
+    let marked = match versions.iter().filter(of_this_life).zip(&sources).any(has_lost) {
+        true => scheduler.sources(target).await?,
+        false => Sources::default(),
+    };
+    let marks = versions.iter().filter(of_this_life).filter_map(|job| Some((job.version, tag(job)?)));
+    let marks = marks.filter(|(_, tag)| is_tag(tag)).collect();
     let mut kept: Vec<Kept> = Vec::new();
     let mut previous: Option<Revision> = None;
     for (job, source) in versions.iter().filter(of_this_life).zip(sources) {
         // A source is carried on by what changes a job without saying what it makes of it: by a scale, say. It tells what was
         // launched last, and that is what is asked for.
-        let Some(workload) = source.and_then(|source| source::read(&source, target)) else { continue };
-        let (tag, at) = (job.version_tag.as_ref().map(|tag| tag.name.clone()), launched(job));
+        let (tag, at) = (tag(job), launched(job));
+        let workload = match source {
+            Some(source) => source::read(&source, target),
+            None => tag.as_ref().and_then(|tag| marked.of(tag, target)),
+        };
+        let Some(workload) = workload else { continue };
         let is_mark = tag.as_ref().is_some_and(|tag| *tag == tag_of(workload.revision()));
         match kept.iter_mut().find(|kept| kept.entry.revision == *workload.revision()) {
             Some(known) => {
@@ -66,22 +85,16 @@ pub(super) async fn versions(scheduler: &NomadScheduler, target: &Target) -> Res
         }
         previous = Some(workload.revision().clone());
     }
-    Ok(kept)
+    Ok(Past { revisions: kept, marks })
 }
 
 fn launched(job: &Job) -> Timestamp {
     observe::moment(job.submit_time).unwrap_or(Timestamp::from_millis(0))
 }
 
-/// The name of the version that was good.
-fn tag_of(revision: &Revision) -> String {
-    // A colon means something in an address.
-    format!("healthy-{}", revision.as_str().replace(':', "-"))
-}
-
 pub(super) async fn mark_healthy(scheduler: &NomadScheduler, op: &MarkHealthy) -> Result<MarkedHealthy> {
     scheduler.needed(&op.target, &Guard::IfOwned).await?;
-    let kept = versions(scheduler, &op.target).await?;
+    let Past { revisions: kept, mut marks } = versions(scheduler, &op.target).await?;
     let Some(found) = kept.iter().find(|kept| kept.entry.revision == op.revision) else {
         return Err(Error::new(
             ErrorKind::Precondition,
@@ -94,18 +107,22 @@ pub(super) async fn mark_healthy(scheduler: &NomadScheduler, op: &MarkHealthy) -
         let Some((version, _)) = found.versions.iter().find(|(_, tag)| tag.is_none()) else {
             return Err(Error::new(ErrorKind::Precondition, "somebody else has given each version of it a name"));
         };
+        // Before the mark, which would be of no use without it later.
+        let marked = kept.iter().filter(|kept| kept.entry.healthy || kept.entry.revision == op.revision);
+        let marked: Vec<_> = marked.map(|kept| &*kept.entry.workload).take(MOST_MARKED).collect();
+        scheduler.keep_sources(&op.target, &marked).await?;
         let tag = tag_of(&op.revision);
         match client.put_version_tag(namespace, id, *version, &tag, "marked as healthy").await {
-            Ok(()) => {}
+            Ok(()) => marks.push((*version, tag)),
             // By somebody who was faster.
             Err(error) if error.kind() == client::ErrorKind::AlreadyExists => return Ok(MarkedHealthy::Already),
             Err(error) => return Err(translate(&error)),
         }
     }
     // Also of what was marked before: that may not have come so far.
-    let marked = kept.iter().filter(|kept| kept.entry.healthy || kept.entry.revision == op.revision);
-    for old in marked.skip(MOST_MARKED) {
-        match client.delete_version_tag(namespace, id, &tag_of(&old.entry.revision)).await {
+    marks.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
+    for (_, tag) in marks.iter().skip(MOST_MARKED) {
+        match client.delete_version_tag(namespace, id, tag).await {
             Err(error) if !matches!(error.kind(), client::ErrorKind::NotFound(_)) => return Err(translate(&error)),
             _ => {}
         }

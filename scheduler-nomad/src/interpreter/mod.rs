@@ -4,6 +4,7 @@ mod capabilities;
 mod config;
 mod delete;
 mod fields;
+mod healthy;
 mod history;
 mod launch;
 mod live;
@@ -51,8 +52,8 @@ use crate::requests::Requests;
 /// | `plan` | as `launch`, with a plan instead of the registration |
 /// | `delete`, first step | 2 reads (job, source), 1 registration, 2 lists (allocations, evaluations), and the last step if nothing runs |
 /// | `delete`, further steps | 1 read, 3 lists |
-/// | `delete`, last step | besides: 1 list of services (with ports), 1 read of the variable, 1 purge, and 1 deletion for each that is left |
-/// | `delete` of a periodic workload | besides: 2 lists of runs at each step and in the end, and for each run 1 list, 1 stop, 1 read, 1 purge |
+/// | `delete`, last step | besides: 1 list of services (with ports), 2 reads of variables, 1 purge, and 1 deletion for each that is left |
+/// | `delete` of a periodic workload | besides: 2 lists of runs at each step and in the end, and for each run 1 list, 1 stop, 2 reads, 1 purge |
 /// | `status` | 2 reads (job, source), 3 lists (allocations, deployments, evaluations) of this job |
 /// | `status` of a periodic workload | besides: 1 list of its runs, and 1 of allocations for each that goes on; with instances for each of the newest 20 |
 /// | `list` | 1 list of jobs, and what a `status` takes for each of ours |
@@ -64,8 +65,8 @@ use crate::requests::Requests;
 /// | `run`, one-off | 1 registration; 1 read more if it is there |
 /// | `run`, now | 2 reads (job, source), 1 registration; 1 read more if it is there |
 /// | `run` with configurations | 1 or 2 reads, 1 write more |
-/// | `history` | 1 list of versions, 1 read of the source of each |
-/// | `mark_healthy` | 1 read, what a `history` takes, 1 write; 1 deletion for each mark beyond ten |
+/// | `history` | 1 list of versions, 1 read of the source of each; 1 read of a variable if a marked one has lost it |
+/// | `mark_healthy` | 1 read, what a `history` takes, 1 read and 2 writes; 1 deletion for each mark beyond ten |
 /// | `put_config` | 2 reads (job, variable), 1 write; 1 read of the namespace if there is no job; what a `history` takes if something is given up |
 /// | `expose` | 2 reads (job, source), 1 list of jobs; 1 registration and that list again if something differs |
 /// | `expose` that takes from another workload | besides: 1 read of its job, and if it has one of the routes 1 read and 1 registration |
@@ -73,13 +74,13 @@ use crate::requests::Requests;
 /// | `unexpose` | 1 read, and if there is a route 1 read and 1 registration |
 /// | `endpoints` | what a `status` takes, 1 list of services |
 /// | `ensure_namespace` | 1 read, 1 write if it is absent |
-/// | `delete_namespace` | 1 read, 1 list of jobs, for each stopped one 1 list and 1 purge, 1 deletion, 1 read |
+/// | `delete_namespace` | 1 read, 1 list of jobs, for each stopped one 1 list, 2 reads and 1 purge, 1 deletion, 1 read |
 /// | `logs` | what a `status` takes, and 2 for each container, for its two outputs |
 /// | `logs`, followed | besides: a `watch`, a `status` at each change and every five seconds, and 2 connections for each container |
 /// | `ping` | 1 read |
 ///
 /// When a check index does not hold, the job is read once more to say why. When a job moves between the requests of one
-/// `status`, they are sent again, at most three times in all. The compare-and-set of `put_config` is tried five times. Nothing
+/// `status`, they are sent again, at most three times in all. The compare-and-set of a variable is tried five times. Nothing
 /// else is repeated.
 ///
 /// # How it writes
@@ -107,8 +108,8 @@ use crate::requests::Requests;
 /// two control planes with one owner id, one that purges may take what the other one launches in that moment.
 ///
 /// The runs of a periodic job are jobs of their own, which the server leaves behind; they are stopped and purged with it. So are
-/// the variable with its configurations, for which the token needs the right to read and write `nomad/jobs/*`, and what the
-/// registry of services forgot.
+/// the variables with its configurations and with its healthy revisions, for which the token needs the right to read and write
+/// `nomad/jobs/*` and `scheduler/healthy/*`, and what the registry of services forgot.
 ///
 /// # What differs
 ///
@@ -117,7 +118,8 @@ use crate::requests::Requests;
 /// * **Scaling and restarting** make versions of the job. They count among the six that a server keeps (`job_tracked_versions`),
 ///   so that the `history` has fewer revisions then, and they move
 ///   [`changed`](scheduler_core::Observation::changed). A mark is a tag of a version, `healthy-<revision>`, and keeps it; the
-///   ten newest marks stay.
+///   ten newest marks stay. As the server does not keep its source, that is an item of the variable
+///   `scheduler/healthy/<workload>` besides, if it fits into 64 KiB with the other nine.
 /// * **Configurations** of a workload are items of one variable, 64 KiB in all. A volume has the files that its configuration had
 ///   when it was launched: one that is stored later needs another launch. A run gets a copy of the variable.
 /// * **Routes** are tags for Traefik (version 3, its provider for Nomad) on the service of the port. Whether another workload has

@@ -1,10 +1,13 @@
 //! `ensure_namespace` and `delete_namespace`.
 
-use scheduler_core::{DeleteNamespace, EnsureNamespace, Error, ErrorKind, NamespaceDeleted, NamespaceEnsured, Result};
+use scheduler_core::{
+    DeleteNamespace, EnsureNamespace, Error, ErrorKind, NamespaceDeleted, NamespaceEnsured, Result, Target,
+};
 use scheduler_nomad_client::model::Namespace;
 use scheduler_nomad_client::{self as client, ListOptions, Query};
 
 use super::NomadScheduler;
+use super::delete::forget;
 use super::live::foreign;
 use crate::error::translate;
 use crate::meta;
@@ -47,7 +50,10 @@ pub(super) async fn delete(scheduler: &NomadScheduler, op: &DeleteNamespace) -> 
         return Ok(NamespaceDeleted::Deleting { remaining });
     }
     for job in ours {
-        // It would stay readable in a namespace that is gone.
+        // All of it would stay readable in a namespace that is gone.
+        if let Ok(target) = Target::new(name, job.id.as_str()) {
+            forget(scheduler, &target).await?;
+        }
         scheduler.client.deregister(name, &job.id, true).await.map_err(|error| translate(&error))?;
     }
     match scheduler.client.delete_namespace(name).await {

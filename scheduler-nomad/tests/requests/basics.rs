@@ -133,12 +133,13 @@ async fn a_delete_stops_then_waits_then_purges() {
     let none = json!([]);
     let script = Script::default().answer(&stored()).answer(&source()).answer(&registered(20));
     let script = script.answer(&none).answer(&none).answer(&none).refuse(404, "variable not found");
-    let script = script.answer(&registered(21));
+    let script = script.refuse(404, "variable not found").answer(&registered(21));
     let deleted = script.scheduler().await.delete(Delete::new(target())).await.unwrap();
     assert_eq!(deleted, Deleted::Gone);
     let stop =
         ["GET job/web", "GET job/web/submission", "PUT jobs", "GET job/web/evaluations", "GET job/web/allocations"];
-    let purge = ["GET job/web/services", "GET var/nomad/jobs/web", "DELETE job/web"];
+    let variables = ["GET var/nomad/jobs/web", "GET var/scheduler/healthy/web"];
+    let purge = [&["GET job/web/services"], &variables[..], &["DELETE job/web"]].concat();
     assert_eq!(script.asked(), [&stop[..], &purge[..]].concat());
 
     // What runs, and what may still be placed, keeps it from being purged.
@@ -159,8 +160,9 @@ async fn what_somebody_else_left_stopped_is_absent_and_not_purged() {
     let mut theirs = stored();
     (theirs["Stop"], theirs["Meta"]["scheduler/owner"]) = (true.into(), "other".into());
     let script = Script::default().answer(&theirs).answer(&json!([])).refuse(404, "variable not found");
+    let script = script.refuse(404, "variable not found");
     let deleted = script.scheduler().await.delete(Delete::new(target())).await.unwrap();
-    assert_eq!((deleted, script.asked().len()), (Deleted::WasAbsent, 3));
+    assert_eq!((deleted, script.asked().len()), (Deleted::WasAbsent, 4));
 }
 
 #[tokio::test]

@@ -30,13 +30,14 @@ async fn a_history_is_a_list_of_versions_and_a_source_for_each() {
 
     let revision = workload().check().unwrap().revision().clone();
     let script = Script::default().answer(&stored()).answer(&json!({"Versions": [version(3, false)]}));
-    let script = script.answer(&source()).answer(&json!({}));
+    let script = script.answer(&source()).refuse(404, "variable not found").answer(&json!({})).answer(&json!({}));
     let marked = script.scheduler().await.mark_healthy(MarkHealthy::new(target(), revision.clone())).await.unwrap();
     assert_eq!(marked, MarkedHealthy::Now);
     let tag = format!("healthy-{}", revision.as_str().replace(':', "-"));
     let put = format!("PUT job/web/versions/{tag}/tag");
-    assert_eq!(script.asked(), ["GET job/web", "GET job/web/versions", "GET job/web/submission", &put]);
-    assert_eq!(script.sent()[3]["Version"], 3);
+    let (read, write) = ("GET var/scheduler/healthy/web", "PUT var/scheduler/healthy/web");
+    assert_eq!(script.asked(), ["GET job/web", "GET job/web/versions", "GET job/web/submission", read, write, &put]);
+    assert_eq!((&script.sent()[4]["Items"][&tag], &script.sent()[5]["Version"]), (&source()["Source"], &json!(3)));
 }
 
 #[tokio::test]
@@ -79,15 +80,30 @@ async fn the_ten_newest_marks_are_kept_and_no_name_is_taken_from_others() {
     let mark = MarkHealthy::new(target(), workload().label("n", "0").check().unwrap().revision().clone());
     let (versions, sources) = named(12, |n, workload| (n > 0).then(|| tag(workload)));
     let script = Script::default().answer(&stored()).answer(&versions);
-    let script = sources.iter().fold(script, Script::answer).answer(&json!({})).answer(&json!({})).answer(&json!({}));
+    let script = sources.iter().fold(script, Script::answer).refuse(404, "variable not found").answer(&json!({}));
+    let script = script.answer(&json!({})).answer(&json!({})).answer(&json!({}));
     script.scheduler().await.mark_healthy(mark.clone()).await.unwrap();
     let old = |n: usize| format!("DELETE job/web/versions/{}/tag", tag(&workload().label("n", n.to_string())));
-    assert_eq!(script.asked().split_off(15), [old(10), old(11)]);
+    assert_eq!(script.asked().split_off(17), [old(10), old(11)]);
 
     let (versions, sources) = named(1, |_, _| Some("release".to_owned()));
     let script = Script::default().answer(&stored()).answer(&versions).answer(&sources[0]);
     let error = script.scheduler().await.mark_healthy(mark).await.unwrap_err();
     assert_eq!((error.kind(), script.asked().len()), (&ErrorKind::Precondition, 3));
+}
+
+/// The server keeps a version with a name, and gives up its source.
+#[tokio::test]
+async fn what_was_marked_is_known_by_the_variable_when_its_source_is_gone() {
+    let (versions, sources) = named(2, |n, workload| (n == 1).then(|| tag(workload)));
+    let old = workload().label("n", "1");
+    let kept = json!({"Items": {"scheduler.owner": "platform", tag(&old): sources[1]["Source"]}, "ModifyIndex": 5});
+    let script = Script::default().answer(&versions).answer(&sources[0]).refuse(404, "job source not found");
+    let history = script.clone().answer(&kept).scheduler().await.history(History::new(target())).await.unwrap().entries;
+    assert_eq!(script.asked()[3], "GET var/scheduler/healthy/web");
+    let known: Vec<_> = history.iter().map(|entry| (entry.revision.clone(), entry.healthy)).collect();
+    let revision = |workload: Workload| workload.check().unwrap().revision().clone();
+    assert_eq!(known, [(revision(workload().label("n", "0")), false), (revision(old), true)]);
 }
 
 #[tokio::test]

@@ -102,6 +102,13 @@ impl Entry {
         });
     }
 
+    /// Forgets all but the newest sources, also those of versions with a tag.
+    fn prune_submissions(&mut self) {
+        while self.submissions.len() > VERSIONS {
+            self.submissions.pop_first();
+        }
+    }
+
     pub(crate) fn select(&mut self, version: u64) {
         self.current = version;
     }
@@ -367,6 +374,7 @@ impl State {
         });
         if let Some(submission) = submission {
             entry.submissions.insert(job.version, submission);
+            entry.prune_submissions();
         }
         entry.current = job.version;
         // One that was gone back to by its stable flag may be followed by a version that was there before.
