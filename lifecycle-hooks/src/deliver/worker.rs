@@ -143,6 +143,9 @@ impl Worker {
 /// How long the outbox may take to be told, at the end, that events are to be told again.
 const GIVE_BACK: Duration = Duration::from_secs(5);
 
+/// How often a worker looks whether everything is told, if it is to end then.
+const IDLE_LOOK: Duration = Duration::from_millis(250);
+
 async fn ready<T>(future: &mut Option<BoxFuture<'_, T>>) -> T {
     match future {
         Some(future) => future.await,
@@ -180,6 +183,8 @@ impl Run<'_> {
     /// The next event. `None`: none is wanted any more.
     async fn next(&self) -> Option<Held> {
         let (outbox, options) = (&self.worker.outbox, &self.worker.options);
+        // Whether another worker has done the last of it, nothing tells.
+        let look = if self.until_idle { options.look.min(IDLE_LOOK) } else { options.look };
         let mut failures = 0;
         loop {
             // Reckoned from before the call, so that we never believe in it longer than the outbox does.
@@ -197,7 +202,7 @@ impl Run<'_> {
             let due = async {
                 match pause {
                     Some(pause) => sleep(pause).await,
-                    None => outbox.changed(options.look).await,
+                    None => outbox.changed(look).await,
                 }
             };
             select! {

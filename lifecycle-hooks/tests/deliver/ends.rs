@@ -11,7 +11,7 @@ use lifecycle_hooks::outbox::Outbox as _;
 use scheduler_core::hooks::{EventId, HookError, HookName};
 use tokio::time::{Instant, sleep};
 
-use super::{left, outbox, sets, worker};
+use super::{Broken, left, outbox, sets, worker};
 
 const HOOK: HookName = HookName::PostConfigChange;
 
@@ -83,7 +83,8 @@ async fn dropped_at_any_time_it_loses_nothing_and_keeps_the_order() {
         let sets_of = [Recorder::new("one"), Recorder::new("two").script(HOOK, steps)];
         let outbox = outbox(&["bank", "shop"], 3);
         let options = || WorkerOptions::default().deadlines(Deadlines::each(Duration::from_secs(5))).seed(polls);
-        let worker = Worker::new(Arc::new(outbox.clone()), sets(&[&sets_of[0], &sets_of[1]])).options(options());
+        let slow = Arc::new(Broken::new(&outbox, &[]));
+        let worker = Worker::new(slow, sets(&[&sets_of[0], &sets_of[1]])).options(options());
         let ended = {
             let mut run = pin!(worker.run_until_idle());
             let mut left = polls;
@@ -118,5 +119,5 @@ async fn dropped_at_any_time_it_loses_nothing_and_keeps_the_order() {
         }
         polls += 1;
     }
-    assert!(polls > 10, "{polls} polls are too few to have met anything");
+    assert!(polls > 40, "{polls} polls are too few to have met anything");
 }

@@ -1,12 +1,13 @@
 //! Hooks that fail, hang, panic and defer, at each place in the list.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lifecycle_hooks::deliver::{Deadlines, DeliveryEnd, Recorder, Scripted, WorkerOptions};
 use scheduler_core::hooks::{EventKind, HookError, HookName, Outcome};
 use tokio::time::Instant;
 
-use super::{Broken, app, event, left, outbox, sets, worker};
+use super::{Broken, Seen, app, event, left, outbox, sets, worker};
 
 const HOOK: HookName = HookName::PostConfigChange;
 const NAMES: [&str; 3] = ["one", "two", "three"];
@@ -28,7 +29,7 @@ async fn what_may_pass_is_told_again_from_the_first_set_on() {
         (Scripted::Panic("index out of bounds".into()), "index out of bounds"),
         (Scripted::Hang, "did not answer within 5 s"),
     ];
-    for at in 0..3 {
+    for (at, name) in NAMES.iter().enumerate() {
         for (trouble, words) in &troubles {
             let recorders @ [one, two, three] = &three(at, [trouble.clone()]);
             let outbox = outbox(&["shop"], 2);
@@ -38,7 +39,7 @@ async fn what_may_pass_is_told_again_from_the_first_set_on() {
 
             let deliveries = seen.deliveries();
             let DeliveryEnd::PutOff { error: Some(error), .. } = &deliveries[0].end else { panic!("{deliveries:?}") };
-            assert!(error.retry && error.message.contains(words) && error.message.starts_with(NAMES[at]), "{error}");
+            assert!(error.retry && error.message.contains(words) && error.message.starts_with(name), "{error}");
             assert_eq!(deliveries[0].told.sets.len(), at + 1, "the sets behind it are not told");
             let ends: Vec<_> =
                 deliveries.iter().map(|d| (d.event.as_str(), d.attempt, d.end == DeliveryEnd::Done)).collect();
@@ -52,7 +53,7 @@ async fn what_may_pass_is_told_again_from_the_first_set_on() {
 
 #[tokio::test(start_paused = true)]
 async fn what_does_not_pass_is_parked_at_once_and_holds_up_its_app_alone() {
-    for at in 0..3 {
+    for (at, name) in NAMES.iter().enumerate() {
         let [one, two, three] = &three(at, [Scripted::Fail(HookError::permanent("no such registry"))]);
         let outbox = outbox(&["bank", "shop"], 2);
         // One app at a time, and the poisoned one comes first.
@@ -61,7 +62,7 @@ async fn what_does_not_pass_is_parked_at_once_and_holds_up_its_app_alone() {
         let waiting = left(&outbox).await;
         let stand: Vec<_> = waiting.iter().map(|event| (event.id.as_str(), event.due.is_none())).collect();
         assert_eq!(stand, [("bank-0", true), ("bank-1", false)]);
-        assert_eq!(waiting[0].error.as_ref().unwrap().message, format!("{}: no such registry", NAMES[at]));
+        assert_eq!(waiting[0].error.as_ref().unwrap().message, format!("{name}: no such registry"));
         assert_eq!(seen.deliveries().iter().filter(|delivery| delivery.app.as_str() == "shop").count(), 2);
     }
 }
@@ -123,8 +124,8 @@ async fn an_outbox_that_fails_is_asked_again_later() {
     let set = Recorder::new("one").script(HOOK, [Scripted::Fail(HookError::transient("busy"))]);
     let fails = [("claim", 3), ("ack", 2), ("put_off", 2), ("list", 1)];
     let broken = std::sync::Arc::new(Broken::new(&inner, &fails));
-    let seen = std::sync::Arc::new(super::Seen::default());
-    let options = options().seed(7).observer(seen.clone());
+    let seen = Arc::new(Seen::default());
+    let options = options().seed(7).observer(Arc::<Seen>::clone(&seen));
     lifecycle_hooks::deliver::Worker::new(broken, sets(&[&set])).options(options).run_until_idle().await;
     assert!(left(&inner).await.is_empty());
     assert_eq!(set.hooks().len(), 4, "what was told is not told again because its answer came late");

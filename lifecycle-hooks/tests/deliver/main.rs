@@ -16,6 +16,7 @@ use lifecycle_hooks::deliver::{Delivery, DeliveryObserver, HookSets, Recorder, W
 use lifecycle_hooks::outbox::{Claim, MemoryOutbox, Outbox, OutboxError, OutboxFilter, Waiting};
 use scheduler_core::Timestamp;
 use scheduler_core::hooks::{App, AppName, Event, EventId, EventKind, HookError, LifecycleHooks};
+use tokio::task::yield_now;
 
 fn app(name: &str) -> App {
     App::new(AppName::new(name).unwrap(), name.try_into().unwrap())
@@ -65,7 +66,8 @@ impl Seen {
 
 fn worker(outbox: &MemoryOutbox, sets: HookSets, options: WorkerOptions) -> (Worker, Arc<Seen>) {
     let seen = Arc::new(Seen::default());
-    let worker = Worker::new(Arc::new(outbox.clone()), sets).options(options.seed(7).observer(seen.clone()));
+    let worker =
+        Worker::new(Arc::new(outbox.clone()), sets).options(options.seed(7).observer(Arc::<Seen>::clone(&seen)));
     (worker, seen)
 }
 
@@ -73,7 +75,7 @@ async fn left(outbox: &dyn Outbox) -> Vec<Waiting> {
     outbox.list(&OutboxFilter::default()).await.unwrap()
 }
 
-/// An outbox of which single calls fail.
+/// An outbox of which single calls fail, and each takes its time before and after its effect.
 #[derive(Debug)]
 struct Broken {
     inner: MemoryOutbox,
@@ -86,7 +88,8 @@ impl Broken {
         Self { inner: inner.clone(), fails: Mutex::new(fails.to_vec()) }
     }
 
-    fn meet(&self, call: &'static str) -> Result<(), OutboxError> {
+    async fn meet(&self, call: &'static str) -> Result<(), OutboxError> {
+        yield_now().await;
         let mut fails = self.fails.lock().unwrap();
         match fails.iter_mut().find(|(name, left)| *name == call && *left > 0) {
             None => Ok(()),
@@ -102,28 +105,38 @@ impl Broken {
 #[async_trait]
 impl Outbox for Broken {
     async fn claim(&self, lease: Duration) -> Result<Option<Claim>, OutboxError> {
-        self.meet("claim")?;
-        self.inner.claim(lease).await
+        self.meet("claim").await?;
+        let answer = self.inner.claim(lease).await;
+        yield_now().await;
+        answer
     }
 
     async fn renew(&self, claim: &Claim, lease: Duration) -> Result<(), OutboxError> {
-        self.meet("renew")?;
-        self.inner.renew(claim, lease).await
+        self.meet("renew").await?;
+        let answer = self.inner.renew(claim, lease).await;
+        yield_now().await;
+        answer
     }
 
     async fn ack(&self, claim: &Claim) -> Result<(), OutboxError> {
-        self.meet("ack")?;
-        self.inner.ack(claim).await
+        self.meet("ack").await?;
+        let answer = self.inner.ack(claim).await;
+        yield_now().await;
+        answer
     }
 
     async fn put_off(&self, claim: &Claim, after: Duration, error: Option<&HookError>) -> Result<(), OutboxError> {
-        self.meet("put_off")?;
-        self.inner.put_off(claim, after, error).await
+        self.meet("put_off").await?;
+        let answer = self.inner.put_off(claim, after, error).await;
+        yield_now().await;
+        answer
     }
 
     async fn park(&self, claim: &Claim, error: &HookError) -> Result<(), OutboxError> {
-        self.meet("park")?;
-        self.inner.park(claim, error).await
+        self.meet("park").await?;
+        let answer = self.inner.park(claim, error).await;
+        yield_now().await;
+        answer
     }
 
     async fn changed(&self, most: Duration) {
@@ -131,8 +144,10 @@ impl Outbox for Broken {
     }
 
     async fn list(&self, filter: &OutboxFilter) -> Result<Vec<Waiting>, OutboxError> {
-        self.meet("list")?;
-        self.inner.list(filter).await
+        self.meet("list").await?;
+        let answer = self.inner.list(filter).await;
+        yield_now().await;
+        answer
     }
 
     async fn retry(&self, id: &EventId) -> Result<bool, OutboxError> {

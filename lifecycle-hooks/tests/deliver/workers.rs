@@ -47,7 +47,7 @@ impl LifecycleHooks for Slow {
 
     async fn post_config_change(&self, event: &Event) -> Result<Outcome, HookError> {
         let name = event.app.name.clone();
-        let mut running = Running(self.dropped.clone(), false);
+        let mut running = Running(Arc::clone(&self.dropped), false);
         {
             let mut inside = self.inside.lock().unwrap();
             self.doubled.fetch_or(!inside.insert(name.clone()), Ordering::SeqCst);
@@ -63,7 +63,7 @@ impl LifecycleHooks for Slow {
 
 fn slow(takes: Duration) -> (Arc<Slow>, HookSets) {
     let slow = Arc::new(Slow { takes, ..Slow::default() });
-    let set: Arc<dyn LifecycleHooks> = slow.clone();
+    let set: Arc<dyn LifecycleHooks> = Arc::<Slow>::clone(&slow);
     (slow, HookSets::new(vec![set]).unwrap())
 }
 
@@ -145,7 +145,8 @@ async fn a_hook_is_dropped_when_its_claim_is_lost() {
     let seen = Arc::new(Seen::default());
     let lease = Duration::from_secs(30);
     let broken: Arc<dyn Outbox> = Arc::new(Broken::new(&inner, &[("renew", u32::MAX)]));
-    let options = WorkerOptions::default().lease(lease).deadlines(forever()).observer(seen.clone()).seed(7);
+    let options =
+        WorkerOptions::default().lease(lease).deadlines(forever()).observer(Arc::<Seen>::clone(&seen)).seed(7);
     let first = Worker::new(broken, stuck_sets).options(options);
     let (quick, quick_sets) = slow(Duration::from_secs(1));
     let second = Worker::new(Arc::new(inner.clone()), quick_sets).options(WorkerOptions::default().lease(lease));

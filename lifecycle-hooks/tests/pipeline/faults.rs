@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lifecycle_hooks::pipeline::{Deploy, DeployRecord, DeployState, Deployer, PipelineError, PipelineName, StageName, StageVerdict};
+use lifecycle_hooks::pipeline::{
+    Deploy, DeployRecord, DeployState, Deployer, PipelineError, PipelineName, StageName, StageVerdict,
+};
 use scheduler_core::layer::{Chaos, ChaosOptions, ChaosScript, Mishap};
 use scheduler_core::memory::Fate;
 use scheduler_core::{FromOps, Kind};
@@ -73,7 +75,10 @@ async fn a_worker_that_dies_at_any_step_leaves_what_the_next_one_finishes() {
                     None => again.deploy(second()).await.unwrap(),
                 };
                 let found = end(&world, &record).await;
-                assert!(found == expected, "{pipeline}, {name}, step {step}/{steps} {after}: {found:#?}\n{expected:#?}");
+                assert!(
+                    found == expected,
+                    "{pipeline}, {name}, step {step}/{steps} {after}: {found:#?}\n{expected:#?}"
+                );
             }
         }
     }
@@ -104,12 +109,16 @@ async fn a_request_that_is_refused_or_whose_answer_is_lost_fails_no_release() {
                 let deployer = Deployer::new(scheduler, Arc::clone(&world.store)).secrets(secrets());
                 let record = insist(&deployer, &second).await;
                 // A clean-up is not tried again for an answer that is lost: it is shown, and the next one finds the rest.
-                let cleaned = record.failures().iter().all(|failure| {
-                    failure.stage != Some(StageName::CleanUp)
-                });
+                let cleaned = record.failures().iter().all(|failure| failure.stage != Some(StageName::CleanUp));
                 let found = end(&world, &record).await;
-                assert!(found == expected || !cleaned, "{pipeline}, {name}, call {call} {mishap:?}: {found:#?}\n{expected:#?}");
-                assert_eq!(record.state == DeployState::Succeeded, name == "good" || pipeline == PipelineName::LaunchOnly && name == "bad");
+                assert!(
+                    found == expected || !cleaned,
+                    "{pipeline}, {name}, call {call} {mishap:?}: {found:#?}\n{expected:#?}"
+                );
+                assert_eq!(
+                    record.state == DeployState::Succeeded,
+                    name == "good" || pipeline == PipelineName::LaunchOnly && name == "bad"
+                );
                 if chaos.calls() < call {
                     break;
                 }
@@ -126,7 +135,8 @@ async fn among_many_failures_every_deploy_ends_as_it_should() {
                 let world = begun(pipeline).await;
                 let options = ChaosOptions::new(seed).refuse(100).lose_answer(100);
                 let chaos = Arc::new(Chaos::seeded(Arc::clone(&world.ops), options));
-                let deployer = Deployer::new(Arc::new(FromOps::new(chaos)), Arc::clone(&world.store)).secrets(secrets());
+                let deployer =
+                    Deployer::new(Arc::new(FromOps::new(chaos)), Arc::clone(&world.store)).secrets(secrets());
                 let record = insist(&deployer, &deploy(app, pipeline)).await;
                 assert_eq!(record.state == DeployState::Succeeded, name == "good", "seed {seed}, {pipeline}, {name}");
             }

@@ -13,9 +13,9 @@ fn records_are_read_and_written_as_ever() {
         let record: DeployRecord = serde_json::from_value(stored.clone()).unwrap();
         assert_eq!(serde_json::to_value(&record).unwrap(), stored);
     }
-    for kind in [
-        "stored", "ran", "launched", "waited", "exposed", "told", "probed", "marked_healthy", "deleted", "error",
-    ] {
+    for kind in
+        ["stored", "ran", "launched", "waited", "exposed", "told", "probed", "marked_healthy", "deleted", "error"]
+    {
         assert!(text.contains(&format!("{{\"{kind}\"")), "no evidence of the kind {kind}");
     }
 }

@@ -14,7 +14,9 @@ use scheduler_core::hooks::{
 use scheduler_core::memory::Fate;
 use scheduler_core::{Change, Expose, Launch, OpName, Route, Seconds, Support, Target, WaitOutcome};
 
-use crate::support::{World, app, deploy, good_image, job, namespace, release, service, set_image, target, verdict, verdicts};
+use crate::support::{
+    World, app, deploy, good_image, job, namespace, release, service, set_image, target, verdict, verdicts,
+};
 
 use StageName as S;
 use StageVerdict::{Failed, Skipped, Succeeded};
@@ -143,7 +145,11 @@ async fn a_job_that_takes_too_long_fails_and_does_not_go_on() {
     assert_eq!(record.state, DeployState::Failed { rolled_back_to: None });
     assert!(matches!(
         record.stage(S::Before).unwrap().evidence.as_slice(),
-        [Evidence::Stored { .. }, Evidence::Ran { outcome: WaitOutcome::Stalled(_) | WaitOutcome::DeadlineExceeded(_), .. }, Evidence::Deleted { .. }]
+        [
+            Evidence::Stored { .. },
+            Evidence::Ran { outcome: WaitOutcome::Stalled(_) | WaitOutcome::DeadlineExceeded(_), .. },
+            Evidence::Deleted { .. }
+        ]
     ));
     assert_eq!(world.cluster.instances(&namespace()), [""; 0]);
 }
@@ -243,7 +249,7 @@ impl DeployObserver for Watcher {
 #[tokio::test(start_paused = true)]
 async fn an_observer_is_shown_stages_and_processes_as_they_come() {
     let (world, watcher) = (World::new(), Arc::new(Watcher::default()));
-    let deployer = world.deployer().observer(watcher.clone());
+    let deployer = world.deployer().observer(std::sync::Arc::<Watcher>::clone(&watcher));
     let mut app = app(1);
     release(&mut app).processes.pop();
     release(&mut app).before.clear();

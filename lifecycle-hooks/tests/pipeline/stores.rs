@@ -111,14 +111,15 @@ async fn on_sqlite() {
 async fn a_deploy_goes_on_from_the_file() {
     let folder = Folder::new("resume");
     let cluster = MemoryCluster::builder().namespace("shop").start_up(Duration::from_millis(1)).build();
-    let scheduler = std::sync::Arc::new(cluster.scheduler(OwnerId::new("tests").unwrap()));
+    let scheduler: std::sync::Arc<dyn scheduler_core::Scheduler> =
+        std::sync::Arc::new(cluster.scheduler(OwnerId::new("tests").unwrap()));
     let mut app = app(1);
     app.release.as_mut().unwrap().before.clear();
     app.release.as_mut().unwrap().processes[0].containers[0].image =
         scheduler_core::memory::Fate::Slow { after: 3 }.image("1");
     app.release.as_mut().unwrap().processes[0].progress_deadline = Seconds::new(30);
     let open = pool(&folder).await;
-    let begun = Deployer::new(scheduler.clone(), std::sync::Arc::new(SqliteDeploys::new(open.clone())))
+    let begun = Deployer::new(std::sync::Arc::clone(&scheduler), std::sync::Arc::new(SqliteDeploys::new(open.clone())))
         .secrets(secrets())
         .lease(Duration::from_secs(3));
     let asked = deploy(app, PipelineName::Full);

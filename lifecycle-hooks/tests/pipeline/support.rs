@@ -198,7 +198,14 @@ impl World {
         let objects = self.cluster.objects(&namespace()).into_iter().map(|(name, _)| name).collect();
         let seen = self.scheduler().list(List::default()).await.unwrap().workloads;
         let line = |seen: &scheduler_core::Observation| {
-            format!("{} {:?} {:?} {:?} {}", seen.target, seen.marks.version, seen.revision, seen.verdict(), seen.counts.desired)
+            format!(
+                "{} {:?} {:?} {:?} {}",
+                seen.target,
+                seen.marks.version,
+                seen.revision,
+                seen.verdict(),
+                seen.counts.desired
+            )
         };
         (objects, seen.iter().map(line).collect())
     }

@@ -22,8 +22,12 @@ async fn a_bad_image_in_any_wave_takes_everything_back_and_is_named() {
         assert_eq!(failures.len(), 1);
         assert_eq!((failures[0].stage, &failures[0].target), (Some(StageName::RollOut), &Some(target(process))));
         let evidence = &record.stage(StageName::RollOut).unwrap().evidence;
-        assert!(evidence.iter().any(|evidence| matches!(evidence, Evidence::Waited { outcome: WaitOutcome::Failed(why), .. }
-            if why[0].kind == DiagnosisKind::ImagePull)));
+        assert!(
+            evidence
+                .iter()
+                .any(|evidence| matches!(evidence, Evidence::Waited { outcome: WaitOutcome::Failed(why), .. }
+            if why[0].kind == DiagnosisKind::ImagePull))
+        );
         for process in ["worker", "web"] {
             assert_eq!(world.release_of(process).await.as_deref(), Some("1"));
         }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lifecycle_hooks::pipeline::{DeployId, DeployOptions, DeployState, InTheWay, PipelineError, PipelineName, StageName, StageVerdict};
+use lifecycle_hooks::pipeline::{
+    DeployId, DeployOptions, DeployState, InTheWay, PipelineError, PipelineName, StageName, StageVerdict,
+};
 use scheduler_core::memory::Fate;
 use scheduler_core::{Delete, SchedulerExt as _, Seconds, WaitOptions, WaitOutcome};
 use tokio::time::{Instant, sleep};

@@ -87,7 +87,7 @@ const STORAGE_CLASS: Resource = Resource::cluster_scoped("storage.k8s.io", "v1",
 ///
 /// # Requests
 ///
-/// An object that is as it should be costs 1 GET, and one that differs 1 PATCH besides (again after a race, at most five
+/// An object that is as it should be costs 1 GET, and one that differs 1 PATCH besides (again after a race, at most ten
 /// times). *tls* below is 1 LIST (Ingresses of the namespace), and 1 PATCH for each that differs.
 ///
 /// | hook | requests |

@@ -36,7 +36,7 @@ use crate::requests::Requests;
 const OLDEST: (u32, u32) = (1, 29);
 /// How often a compare-and-set is sent that failed although nobody changed anything: status updates move an object's
 /// `resourceVersion` too.
-pub(crate) const ATTEMPTS: u32 = 5;
+pub(crate) const ATTEMPTS: u32 = 10;
 
 /// Schedules on Kubernetes.
 ///
@@ -73,7 +73,7 @@ pub(crate) const ATTEMPTS: u32 = 5;
 /// | `ping` | 1 GET |
 ///
 /// A LIST is one request for each 500 objects. When an object's `resourceVersion` moved between GET and PATCH although
-/// its [`Version`](scheduler_core::Version) did not (the controllers write its status), that GET and PATCH are sent again, at most five times
+/// its [`Version`](scheduler_core::Version) did not (the controllers write its status), that GET and PATCH are sent again, at most ten times
 /// in all. Nothing else is repeated.
 ///
 /// # Rights
