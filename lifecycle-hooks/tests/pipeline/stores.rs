@@ -1,5 +1,6 @@
 //! What every store of deploys promises, in memory and on SQLite.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use lifecycle_hooks::pipeline::{
@@ -12,11 +13,18 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
 
 use crate::support::{World, app, deploy, secrets};
 
-/// A record as a deploy writes it.
-async fn record(name: &str, version: u64, state: DeployState) -> DeployRecord {
-    let world = World::new();
-    let mut record = world.deployer().deploy(deploy(app(version), PipelineName::LaunchOnly)).await.unwrap();
+/// A record as a deploy writes it, with another name and end.
+fn record(name: &str, version: u64, state: DeployState) -> DeployRecord {
+    static WRITTEN: OnceLock<DeployRecord> = OnceLock::new();
+    let write = || {
+        // A thread of its own can have a paused clock, whatever the clock of the test is.
+        let deploy = async { World::new().deployer().deploy(deploy(app(1), PipelineName::LaunchOnly)).await.unwrap() };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        std::thread::scope(|scope| scope.spawn(|| runtime.block_on(deploy)).join().unwrap())
+    };
+    let mut record = WRITTEN.get_or_init(write).clone();
     record.deploy.id = DeployId::new(name).unwrap();
+    record.deploy.app.release.as_mut().unwrap().version = version;
     record.state = state;
     record
 }
@@ -27,7 +35,7 @@ fn is_moved<T>(answer: Result<T, StoreError>) -> bool {
 
 async fn keeps_its_promises(store: &dyn DeployStore) {
     let name = app(1).name;
-    let mut first = record("first", 1, DeployState::Running).await;
+    let mut first = record("first", 1, DeployState::Running);
     let version = store.save(&first, None).await.unwrap();
     assert!(is_moved(store.save(&first, None).await));
     assert!(is_moved(store.save(&first, Some(version + 7)).await));
@@ -41,10 +49,10 @@ async fn keeps_its_promises(store: &dyn DeployStore) {
     assert_eq!(store.unfinished().await.unwrap(), []);
 
     // The last good one is kept, however many bad ones follow it.
-    let open = record("open", 2, DeployState::Waiting).await;
+    let open = record("open", 2, DeployState::Waiting);
     store.save(&open, None).await.unwrap();
     for n in 0..30 {
-        let bad = record(&format!("bad-{n:02}"), 3 + n, DeployState::Failed { rolled_back_to: None }).await;
+        let bad = record(&format!("bad-{n:02}"), 3 + n, DeployState::Failed { rolled_back_to: None });
         store.save(&bad, None).await.unwrap();
     }
     let kept: Vec<_> = store.of_app(&name).await.unwrap().iter().map(|record| record.id().to_string()).collect();
