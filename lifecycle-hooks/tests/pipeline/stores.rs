@@ -20,7 +20,7 @@ fn record(name: &str, version: u64, state: DeployState) -> DeployRecord {
         // A thread of its own can have a paused clock, whatever the clock of the test is.
         let deploy = async { World::new().deployer().deploy(deploy(app(1), PipelineName::LaunchOnly)).await.unwrap() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        std::thread::scope(|scope| scope.spawn(|| runtime.block_on(deploy)).join().unwrap())
+        std::thread::spawn(move || runtime.block_on(deploy)).join().unwrap()
     };
     let mut record = WRITTEN.get_or_init(write).clone();
     record.deploy.id = DeployId::new(name).unwrap();

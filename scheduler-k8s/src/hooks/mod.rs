@@ -227,7 +227,9 @@ impl LifecycleHooks for KubernetesHooks {
         let place = self.at(app);
         // Whoever comes from outside must find the certificate before the address within moves.
         let shown = place.ensure_tls().await?;
-        Ok(place.ensure_front(to).await?.and(Outcome::of(shown)))
+        let front = place.ensure_front(to).await?;
+        // Certificates that are as they should be make no difference to what is said of the front.
+        Ok(if shown { front.and(Outcome::Applied) } else { front })
     }
 
     async fn on_deploy_end(&self, app: &App, _end: &DeployEnd) -> Done {
