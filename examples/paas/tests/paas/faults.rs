@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use scheduler_core::memory::MemoryCluster;
-use scheduler_core::{Delete, OwnerId, SchedulerExt as _, Target, WaitOptions};
+use scheduler_core::{Delete, OwnerId, Scheduler as _, Target};
 use serde_json::{Value, json};
 
 use super::story::release;
@@ -48,7 +48,9 @@ pub async fn are_refused() {
     assert!(taken["message"].as_str().unwrap().contains("shop.example is a domain of shop"), "{taken}");
     client.post("/apps/blog/domains", &json!({ "host": "not a host" })).await.expect(422);
     client.delete("/apps/blog/domains/blog.example").await.expect(404);
-    client.put("/apps/shop/formation", &json!({ "wbe": 2 })).await.expect(422);
+    client.post("/apps/shop/releases", &json!({ "image": "sim/run:1" })).await.expect(202);
+    let refused = client.put("/apps/shop/formation", &json!({ "wbe": 2 })).await.expect(422);
+    assert!(paths(&refused)[0].contains("wbe"), "{refused}");
 
     let elsewhere = [("content-type", "application/json"), ("origin", "http://evil.example")];
     client.send("POST", "/apps", r#"{"name": "trap"}"#, &elsewhere).await.expect(403);
@@ -144,7 +146,7 @@ pub async fn behind_its_back_are_repaired() {
     feed.until("app", |app| release(app, 1) == "good" && app["waiting"] == json!([])).await;
 
     let web = Target::new("app-shop", "web").unwrap();
-    scheduler.delete_and_wait(Delete::new(web), &WaitOptions::default()).await.unwrap();
+    scheduler.delete(Delete::new(web)).await.unwrap();
     let drift = feed.until("drift", |_| true).await.data;
     assert_eq!((&drift["target"]["name"], &drift["kind"]), (&json!("web"), &json!("missing")));
     feed.until("workload", |w| w["name"] == "web" && w["verdict"] == "healthy").await;

@@ -10,13 +10,16 @@ mod story;
 mod world;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use scheduler_k8s_testbed::Availability;
 use tokio::runtime::Runtime;
 
-use self::client::within;
 use self::world::World;
+
+/// No test takes longer.
+const WHOLE: Duration = Duration::from_secs(180);
 
 fn main() -> ExitCode {
     let trials = vec![
@@ -53,6 +56,8 @@ fn trial<F: Future<Output = ()> + 'static>(name: &str, case: fn() -> F) -> Trial
 
 /// Each test has a runtime of its own, which takes all that it began with it.
 fn run<F: Future<Output = ()> + 'static>(case: fn() -> F) -> Result<Completion, Failed> {
-    Runtime::new()?.block_on(within(case(), "the whole test"));
+    Runtime::new()?.block_on(async {
+        tokio::time::timeout(WHOLE, case()).await.map_err(|_| format!("it has not ended after {WHOLE:?}"))
+    })?;
     Ok(Completion::Completed)
 }
