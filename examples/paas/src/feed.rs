@@ -119,7 +119,7 @@ where
 {
     async fn next(&mut self) -> Option<sse::Event> {
         loop {
-            if let Some(message) = self.ready.pop_front() {
+            if let Some(message) = self.ready.pop_front().filter(|_| !self.ended) {
                 self.ended = self.app.is_some() && message.event == GONE;
                 return Some(self.feed.event(message.id, message.event, &message.data));
             }

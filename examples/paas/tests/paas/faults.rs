@@ -152,3 +152,30 @@ pub async fn behind_its_back_are_repaired() {
     feed.until("workload", |w| w["name"] == "web" && w["verdict"] == "healthy").await;
     world.stop().await;
 }
+
+/// A release that hangs is no reason to wait for its end.
+pub async fn of_a_release_that_hangs_make_way() {
+    let world = World::memory().await;
+    let client = world.client;
+    client.post("/apps", &json!({ "name": "shop" })).await.expect(201);
+    let mut feed = client.follow("/apps/shop/events", None).await;
+    let hangs = json!({ "image": "sim/never-ready:1", "patience": 3600 });
+    let rolls_out = |app: &Value| app["deploy"]["stages"].as_array().is_some_and(|stages| stages.len() > 2);
+    client.post("/apps/shop/releases", &hangs).await.expect(202);
+    feed.until("app", |app| release(app, 1) == "deploying" && rolls_out(app)).await;
+    client.post("/apps/shop/releases", &json!({ "image": "sim/run:2" })).await.expect(202);
+    let ended = feed.until("app", |app| release(app, 2) == "good").await.data;
+    let first = ended["releases"].as_array().unwrap().iter().find(|row| row["version"] == 1).unwrap();
+    assert!(first["reason"].as_str().unwrap().contains("release 2"), "{first}");
+
+    // Nor is one that hangs when the app is destroyed.
+    client.post("/apps/shop/releases", &hangs).await.expect(202);
+    feed.until("app", |app| release(app, 3) == "deploying" && app["deploy"]["release"] == 3 && rolls_out(app)).await;
+    client.delete("/apps/shop").await.expect(202);
+    feed.until("gone", |gone| gone["app"] == "shop").await;
+    client.post("/apps", &json!({ "name": "shop" })).await.expect(201);
+    let mut feed = client.follow("/apps/shop/events", None).await;
+    client.post("/apps/shop/releases", &json!({ "image": "sim/run:1" })).await.expect(202);
+    feed.until("app", |app| release(app, 1) == "good").await;
+    world.stop().await;
+}

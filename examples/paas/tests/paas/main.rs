@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         trial("breaks_of_the_line_are_made_good", faults::of_the_line_are_made_good),
         trial("commands_twice_under_one_key_run_once", faults::twice_under_one_key_run_once),
         trial("losses_behind_its_back_are_repaired", faults::behind_its_back_are_repaired),
+        trial("deploys_of_a_release_that_hangs_make_way", faults::of_a_release_that_hangs_make_way),
         trial("killed_in_a_rollout_it_goes_on", killed::in_a_rollout_it_goes_on),
         Trial::ignorable_test("the_story_on_kubernetes", || match Availability::check()? {
             Availability::Servers(_) => run(kubernetes::the_story),
