@@ -4,7 +4,11 @@
 //! The platform is this program, run as a process of its own. It says each step that it takes; it is killed at a random one, or
 //! after a random time. A failure names the seed of its history; `LIFECYCLE_KILLS=17..18` plays only that.
 
-#![expect(clippy::print_stderr, clippy::unwrap_used, reason = "this is a test, which clippy cannot tell in its helpers")]
+#![expect(
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "this is a test, which clippy cannot tell in its helpers"
+)]
 
 mod backend;
 mod child;
