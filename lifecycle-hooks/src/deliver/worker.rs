@@ -3,6 +3,7 @@
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
@@ -94,7 +95,7 @@ impl Worker {
         let options = &self.options;
         let backoff = Backoff::new(options.backoff, options.backoff_cap, options.seed);
         let (freed, stop, over) = (Notify::new(), Notify::new(), watch::Sender::new(false));
-        let run = Run { worker: self, backoff, freed, stop, over, until_idle };
+        let run = Run { worker: self, backoff, freed, stop, stopping: AtomicBool::new(false), over, until_idle };
         let (mut shutdown, mut running) = (pin!(shutdown), FuturesUnordered::new());
         let mut next: Option<BoxFuture<'_, Option<Held>>> = None;
         loop {
@@ -104,9 +105,12 @@ impl Worker {
             let claimed = select! {
                 biased;
                 () = &mut shutdown => break,
-                Some(()) = running.next(), if !running.is_empty() => {
-                    // The app's next event may be due now.
-                    run.freed.notify_one();
+                Some(another) = running.next(), if !running.is_empty() => {
+                    match another {
+                        Some(held) => running.push(run.deliver(held)),
+                        // Whoever waits for the end of everything may look now.
+                        None => run.freed.notify_one(),
+                    }
                     continue;
                 }
                 claimed = ready(&mut next) => claimed,
@@ -115,19 +119,21 @@ impl Worker {
             let Some(held) = claimed else { break };
             running.push(run.deliver(held));
         }
+        run.stopping.store(true, Ordering::Relaxed);
         run.stop.notify_one();
         let rest = async {
             loop {
-                select! {
-                    Some(()) = running.next(), if !running.is_empty() => {}
+                let claimed = select! {
+                    Some(another) = running.next(), if !running.is_empty() => another,
                     claimed = ready(&mut next), if next.is_some() => {
                         next = None;
-                        // It was claimed just then. Without an answer it would wait for the end of its lease.
-                        if let Some(held) = claimed {
-                            run.answer(&held.claim, &Step::PutOff(Duration::ZERO, None)).await;
-                        }
+                        claimed
                     }
                     else => break,
+                };
+                // It was claimed just then. Without an answer it would wait for the end of its lease.
+                if let Some(held) = claimed {
+                    run.answer(&held.claim, &Step::PutOff(Duration::ZERO, None)).await;
                 }
             }
         };
@@ -159,8 +165,9 @@ struct Run<'a> {
     backoff: Backoff,
     /// A delivery has ended.
     freed: Notify,
-    /// No further event is to be taken.
+    /// No further event is to be taken: for who waits for one, and for who is about to claim one.
     stop: Notify,
+    stopping: AtomicBool,
     /// Whether the grace is over.
     over: watch::Sender<bool>,
     until_idle: bool,
@@ -228,8 +235,19 @@ impl Run<'_> {
         }
     }
 
-    /// Tells an event, and answers its claim.
-    async fn deliver(&self, held: Held) {
+    /// Tells an event, answers its claim, and takes another one if it is due: so there are as many claims at a time as there
+    /// is other work, and none of it waits for the claims of the rest.
+    async fn deliver(&self, held: Held) -> Option<Held> {
+        self.deliver_one(held).await;
+        if self.stopping.load(Ordering::Relaxed) {
+            return None;
+        }
+        let until = Instant::now() + self.worker.options.lease;
+        // An error is met again, and waited for, where events are waited for.
+        self.worker.outbox.claim(self.worker.options.lease).await.ok().flatten().map(|claim| Held { claim, until })
+    }
+
+    async fn deliver_one(&self, held: Held) {
         let Held { claim, until } = held;
         let attempt = claim.attempts.saturating_add(1);
         let (mut told, mut gone) = (Told::default(), None);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use scheduler_core::hooks::{Event, EventId, HookError};
 use sqlx::{SqlitePool, SqliteTransaction};
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, timeout_at};
 
 use super::row::{self, WaitingRow, answered, doing, json, millis, not_appended};
@@ -104,6 +104,8 @@ macro_rules! claimed {
 pub struct SqliteOutbox {
     pool: SqlitePool,
     appended: Arc<Notify>,
+    /// Held by whoever writes. SQLite lets those who must wait for each other sleep by the clock; this wakes them.
+    writing: Arc<Mutex<()>>,
     retention: Option<i64>,
 }
 
@@ -114,7 +116,7 @@ impl SqliteOutbox {
     /// An outbox in this database, whose tables are there ([`prepare`](Self::prepare)).
     #[must_use]
     pub fn new(pool: SqlitePool) -> Self {
-        Self { pool, appended: Arc::default(), retention: None }
+        Self { pool, appended: Arc::default(), writing: Arc::default(), retention: None }
     }
 
     /// Keeps events that were told for so long, for people to look at. Without it they are deleted.
@@ -239,6 +241,7 @@ impl Outbox for SqliteOutbox {
         const IDLE: &str = "UPDATE lifecycle_apps SET state = 'idle', due = NULL
              WHERE app = ?1 AND fence = ?2 AND untold = 0";
         let what = doing("claim an event");
+        let _alone = self.writing.lock().await;
         loop {
             // To the statement's end, which is where SQLite commits it.
             let mut apps: Vec<(String, i64, i64)> =
@@ -255,6 +258,7 @@ impl Outbox for SqliteOutbox {
     async fn renew(&self, claim: &Claim, lease: Duration) -> Result<(), OutboxError> {
         const RENEW: &str = concat!("UPDATE lifecycle_apps SET due = ?4 + ", now!(), claimed!());
         let query = sqlx::query(RENEW).bind(claim.app.as_str()).bind(claim.fence).bind(claim.seq).bind(millis(lease));
+        let _alone = self.writing.lock().await;
         let rows = query.execute(&self.pool).await.map_err(doing("renew a claim"))?.rows_affected();
         answered(claim, rows)
     }
@@ -264,6 +268,7 @@ impl Outbox for SqliteOutbox {
         const DELETE: &str = "DELETE FROM lifecycle_events WHERE seq = ?1";
         const KEEP: &str = concat!("UPDATE lifecycle_events SET told = ", now!(), " WHERE seq = ?1");
         let what = doing("acknowledge an event");
+        let _alone = self.writing.lock().await;
         let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&what)?;
         let query = sqlx::query(APP).bind(claim.app.as_str()).bind(claim.fence).bind(claim.seq);
         answered(claim, query.execute(&mut *transaction).await.map_err(&what)?.rows_affected())?;
@@ -286,6 +291,7 @@ impl Outbox for SqliteOutbox {
         let error = error.map(|error| json(error, &claim.id, &claim.app)).transpose()?;
         let query = sqlx::query(PUT_OFF).bind(claim.app.as_str()).bind(claim.fence).bind(claim.seq);
         let query = query.bind(millis(after)).bind(error);
+        let _alone = self.writing.lock().await;
         let rows = query.execute(&self.pool).await.map_err(doing("put an event off"))?.rows_affected();
         answered(claim, rows)
     }
@@ -297,6 +303,7 @@ impl Outbox for SqliteOutbox {
         );
         let error = json(error, &claim.id, &claim.app)?;
         let query = sqlx::query(PARK).bind(claim.app.as_str()).bind(claim.fence).bind(claim.seq).bind(error);
+        let _alone = self.writing.lock().await;
         let rows = query.execute(&self.pool).await.map_err(doing("park an event"))?.rows_affected();
         answered(claim, rows)
     }
