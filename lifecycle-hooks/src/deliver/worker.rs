@@ -131,10 +131,8 @@ impl Worker {
                     }
                     else => break,
                 };
-                // It was claimed just then. Without an answer it would wait for the end of its lease.
-                if let Some(held) = claimed {
-                    run.answer(&held.claim, &Step::PutOff(Duration::ZERO, None)).await;
-                }
+                // Claimed just then, and given back. Beside the others: what this waits for may be theirs to end.
+                running.extend(claimed.map(|held| run.deliver(held)));
             }
         };
         let mut rest = pin!(rest);
@@ -238,6 +236,11 @@ impl Run<'_> {
     /// Tells an event, answers its claim, and takes another one if it is due: so there are as many claims at a time as there
     /// is other work, and none of it waits for the claims of the rest.
     async fn deliver(&self, held: Held) -> Option<Held> {
+        if self.stopping.load(Ordering::Relaxed) {
+            // Without an answer it would wait for the end of its lease.
+            self.answer(&held.claim, &Step::PutOff(Duration::ZERO, None)).await;
+            return None;
+        }
         self.deliver_one(held).await;
         if self.stopping.load(Ordering::Relaxed) {
             return None;

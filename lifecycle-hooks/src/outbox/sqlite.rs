@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use scheduler_core::hooks::{Event, EventId, HookError};
 use sqlx::{SqlitePool, SqliteTransaction};
-use tokio::sync::{Mutex, Notify};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::{Mutex, MutexGuard, Notify};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::row::{self, WaitingRow, answered, doing, json, millis, not_appended};
 use super::{Claim, LONGEST, Outbox, OutboxError, OutboxFilter, Waiting};
@@ -16,6 +16,8 @@ use super::{Claim, LONGEST, Outbox, OutboxError, OutboxFilter, Waiting};
 const LOOK: Duration = Duration::from_millis(250);
 /// How soon it looks again after an append of this process, which may not be committed yet.
 const LOOK_SOON: Duration = Duration::from_millis(1);
+/// At most so long a writer waits for the others of this process, before it leaves that to SQLite.
+const TURN: Duration = Duration::from_millis(100);
 
 /// The database's clock, in milliseconds since 1970.
 macro_rules! now {
@@ -104,7 +106,7 @@ macro_rules! claimed {
 pub struct SqliteOutbox {
     pool: SqlitePool,
     appended: Arc<Notify>,
-    /// Held by whoever writes. SQLite lets those who must wait for each other sleep by the clock; this wakes them.
+    /// Held by whoever writes: see [`turn`](Self::turn).
     writing: Arc<Mutex<()>>,
     retention: Option<i64>,
 }
@@ -187,6 +189,12 @@ impl SqliteOutbox {
         Ok(events + apps)
     }
 
+    /// Lets writers follow each other. SQLite lets those who must wait sleep by the clock; this wakes them. Whoever waits for
+    /// long goes on without: the one that has it may be a future that nobody polls now.
+    async fn turn(&self) -> Option<MutexGuard<'_, ()>> {
+        timeout(TURN, self.writing.lock()).await.ok()
+    }
+
     /// How long until something is due; `None` if nothing will be.
     async fn next_due(&self) -> Result<Option<Duration>, sqlx::Error> {
         const NEXT: &str =
@@ -241,7 +249,7 @@ impl Outbox for SqliteOutbox {
         const IDLE: &str = "UPDATE lifecycle_apps SET state = 'idle', due = NULL
              WHERE app = ?1 AND fence = ?2 AND untold = 0";
         let what = doing("claim an event");
-        let _alone = self.writing.lock().await;
+        let _turn = self.turn().await;
         loop {
             // To the statement's end, which is where SQLite commits it.
             let mut apps: Vec<(String, i64, i64)> =
@@ -258,7 +266,7 @@ impl Outbox for SqliteOutbox {
     async fn renew(&self, claim: &Claim, lease: Duration) -> Result<(), OutboxError> {
         const RENEW: &str = concat!("UPDATE lifecycle_apps SET due = ?4 + ", now!(), claimed!());
         let query = sqlx::query(RENEW).bind(claim.app.as_str()).bind(claim.fence).bind(claim.seq).bind(millis(lease));
-        let _alone = self.writing.lock().await;
+        let _turn = self.turn().await;
         let rows = query.execute(&self.pool).await.map_err(doing("renew a claim"))?.rows_affected();
         answered(claim, rows)
     }
@@ -268,7 +276,7 @@ impl Outbox for SqliteOutbox {
         const DELETE: &str = "DELETE FROM lifecycle_events WHERE seq = ?1";
         const KEEP: &str = concat!("UPDATE lifecycle_events SET told = ", now!(), " WHERE seq = ?1");
         let what = doing("acknowledge an event");
-        let _alone = self.writing.lock().await;
+        let _turn = self.turn().await;
         let mut transaction = self.pool.begin_with("BEGIN IMMEDIATE").await.map_err(&what)?;
         let query = sqlx::query(APP).bind(claim.app.as_str()).bind(claim.fence).bind(claim.seq);
         answered(claim, query.execute(&mut *transaction).await.map_err(&what)?.rows_affected())?;
@@ -291,7 +299,7 @@ impl Outbox for SqliteOutbox {
         let error = error.map(|error| json(error, &claim.id, &claim.app)).transpose()?;
         let query = sqlx::query(PUT_OFF).bind(claim.app.as_str()).bind(claim.fence).bind(claim.seq);
         let query = query.bind(millis(after)).bind(error);
-        let _alone = self.writing.lock().await;
+        let _turn = self.turn().await;
         let rows = query.execute(&self.pool).await.map_err(doing("put an event off"))?.rows_affected();
         answered(claim, rows)
     }
@@ -303,7 +311,7 @@ impl Outbox for SqliteOutbox {
         );
         let error = json(error, &claim.id, &claim.app)?;
         let query = sqlx::query(PARK).bind(claim.app.as_str()).bind(claim.fence).bind(claim.seq).bind(error);
-        let _alone = self.writing.lock().await;
+        let _turn = self.turn().await;
         let rows = query.execute(&self.pool).await.map_err(doing("park an event"))?.rows_affected();
         answered(claim, rows)
     }

@@ -121,3 +121,29 @@ async fn dropped_at_any_time_it_loses_nothing_and_keeps_the_order() {
     }
     assert!(polls > 40, "{polls} polls are too few to have met anything");
 }
+
+/// Calls of the outbox that wait for each other are no reason to wait for the grace, whatever went on when the end was asked
+/// for.
+#[tokio::test(start_paused = true)]
+async fn an_end_never_waits_for_itself() {
+    for polls in 0..60 {
+        let set = Recorder::new("one");
+        let outbox = outbox(&["bank", "blog", "shop"], 3);
+        let options = WorkerOptions::default().apps(2);
+        let worker = Worker::new(Arc::new(Broken::new(&outbox, &[])), sets(&[&set])).options(options);
+        let (begun, mut left_over) = (Instant::now(), polls);
+        let asked = poll_fn(|context| {
+            if left_over == 0 {
+                return Poll::Ready(());
+            }
+            left_over -= 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        });
+        worker.run(asked).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO, "asked to end at poll {polls}");
+        // Nothing is held any more.
+        worker.run_until_idle().await;
+        assert_eq!((begun.elapsed(), left(&outbox).await.len()), (Duration::ZERO, 0), "asked to end at poll {polls}");
+    }
+}

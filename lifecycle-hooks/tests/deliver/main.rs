@@ -75,17 +75,19 @@ async fn left(outbox: &dyn Outbox) -> Vec<Waiting> {
     outbox.list(&OutboxFilter::default()).await.unwrap()
 }
 
-/// An outbox of which single calls fail, and each takes its time before and after its effect.
+/// An outbox of which single calls fail. Each takes its time before and after its effect, and lets no other call be made
+/// meanwhile.
 #[derive(Debug)]
 struct Broken {
     inner: MemoryOutbox,
     /// Which calls fail, and how often from now on.
     fails: Mutex<Vec<(&'static str, u32)>>,
+    turn: tokio::sync::Mutex<()>,
 }
 
 impl Broken {
     fn new(inner: &MemoryOutbox, fails: &[(&'static str, u32)]) -> Self {
-        Self { inner: inner.clone(), fails: Mutex::new(fails.to_vec()) }
+        Self { inner: inner.clone(), fails: Mutex::new(fails.to_vec()), turn: tokio::sync::Mutex::default() }
     }
 
     async fn meet(&self, call: &'static str) -> Result<(), OutboxError> {
@@ -105,6 +107,7 @@ impl Broken {
 #[async_trait]
 impl Outbox for Broken {
     async fn claim(&self, lease: Duration) -> Result<Option<Claim>, OutboxError> {
+        let _turn = self.turn.lock().await;
         self.meet("claim").await?;
         let answer = self.inner.claim(lease).await;
         yield_now().await;
@@ -112,6 +115,7 @@ impl Outbox for Broken {
     }
 
     async fn renew(&self, claim: &Claim, lease: Duration) -> Result<(), OutboxError> {
+        let _turn = self.turn.lock().await;
         self.meet("renew").await?;
         let answer = self.inner.renew(claim, lease).await;
         yield_now().await;
@@ -119,6 +123,7 @@ impl Outbox for Broken {
     }
 
     async fn ack(&self, claim: &Claim) -> Result<(), OutboxError> {
+        let _turn = self.turn.lock().await;
         self.meet("ack").await?;
         let answer = self.inner.ack(claim).await;
         yield_now().await;
@@ -126,6 +131,7 @@ impl Outbox for Broken {
     }
 
     async fn put_off(&self, claim: &Claim, after: Duration, error: Option<&HookError>) -> Result<(), OutboxError> {
+        let _turn = self.turn.lock().await;
         self.meet("put_off").await?;
         let answer = self.inner.put_off(claim, after, error).await;
         yield_now().await;
@@ -133,6 +139,7 @@ impl Outbox for Broken {
     }
 
     async fn park(&self, claim: &Claim, error: &HookError) -> Result<(), OutboxError> {
+        let _turn = self.turn.lock().await;
         self.meet("park").await?;
         let answer = self.inner.park(claim, error).await;
         yield_now().await;
@@ -144,6 +151,7 @@ impl Outbox for Broken {
     }
 
     async fn list(&self, filter: &OutboxFilter) -> Result<Vec<Waiting>, OutboxError> {
+        let _turn = self.turn.lock().await;
         self.meet("list").await?;
         let answer = self.inner.list(filter).await;
         yield_now().await;
