@@ -12,3 +12,8 @@ pub mod desired;
 pub mod generic;
 pub mod outbox;
 pub mod pipeline;
+
+/// The samples in the README are compiled and run with the crate's own examples: it has all that they use.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

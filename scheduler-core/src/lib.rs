@@ -107,8 +107,3 @@ pub use workload::{
     Protocol, Replicas, ResourceBounds, Resources, Role, Rolling, RuntimeField, Service, System, TcpCheck, Update,
     Volume, VolumeSource, Workload,
 };
-
-/// The sample in the README is compiled and run with the crate's own examples.
-#[cfg(all(doctest, feature = "memory"))]
-#[doc = include_str!("../../README.md")]
-struct Readme;

@@ -72,7 +72,7 @@ macro_rules! claimed {
 /// // What a worker does.
 /// outbox.changed(Duration::from_secs(5)).await;
 /// let claim = outbox.claim(Duration::from_secs(30)).await?.ok_or("the event waits")?;
-/// assert_eq!(claim.event.as_ref()?, &event);
+/// assert_eq!(claim.event.as_ref().ok(), Some(&event));
 /// outbox.ack(&claim).await?;
 /// # pool.close().await;
 /// # std::fs::remove_dir_all(&folder)?;

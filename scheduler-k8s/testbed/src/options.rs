@@ -9,9 +9,10 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Three nodes, `node-a` to `node-c`, labelled `zone=a` to `zone=c`.
+    /// Three nodes, `node-a` to `node-c`, labelled `zone=a` to `zone=c`, on each of which a thousand Pods fit: hundreds of tests
+    /// leave theirs behind.
     fn default() -> Self {
-        let nodes = ["a", "b", "c"].map(|zone| Node::new(format!("node-{zone}")).label("zone", zone));
+        let nodes = ["a", "b", "c"].map(|zone| Node::new(format!("node-{zone}")).label("zone", zone).pods(1_000));
         Self { nodes: nodes.into() }
     }
 }
