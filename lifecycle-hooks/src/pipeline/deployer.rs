@@ -320,10 +320,11 @@ impl Deployer {
     }
 
     async fn ask(&self, record: &DeployRecord) -> Result<Answer, StoreError> {
-        let (claim, mut answer) = (self.claim(record), Answer::Wait);
+        let mut answer = Answer::Wait;
+        // By the time after the turn was read, which tells some stores what time it is.
         let ask = |turn: &mut Turn| {
             let before = turn.clone();
-            answer = turn.ask(&claim, self.store.now());
+            answer = turn.ask(&self.claim(record), self.store.now());
             *turn != before
         };
         self.turn(record.app(), ask).await?;

@@ -70,7 +70,11 @@
 //! before.
 
 mod deployer;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod record;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod stage;
@@ -79,6 +83,8 @@ mod store;
 mod turn;
 
 pub use deployer::{DeployObserver, DeployProbe, DeployProgress, Deployer, PipelineError};
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresDeploys;
 pub use record::{
     Deploy, DeployId, DeployIdError, DeployOptions, DeployRecord, DeployState, Evidence, Failure, InTheWay,
     StageReport, StageVerdict, TakeBack,

@@ -5,11 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use scheduler_core::Timestamp;
 use scheduler_core::hooks::AppName;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use sqlx::SqlitePool;
 
 use super::record::{DeployId, DeployRecord};
+use super::row::{doing, loaded, moved, read, records, stored, write};
 use super::store::{DeployStore, StoreError, surplus};
 use super::turn::Turn;
 
@@ -26,13 +25,6 @@ use super::turn::Turn;
 #[derive(Clone, Debug)]
 pub struct SqliteDeploys {
     pool: SqlitePool,
-}
-
-type Row = (String, String);
-
-fn records(rows: sqlx::Result<Vec<Row>>) -> Result<Vec<DeployRecord>, StoreError> {
-    let rows = rows.map_err(doing("read the deploys"))?;
-    rows.iter().map(|(id, text)| read(text, || format!("deploy {id}"))).collect()
 }
 
 impl SqliteDeploys {
@@ -55,27 +47,6 @@ impl SqliteDeploys {
         sqlx::raw_sql(Self::SCHEMA).execute(&mut *transaction).await.map_err(&what)?;
         transaction.commit().await.map_err(&what)
     }
-}
-
-fn doing(doing: &'static str) -> impl Fn(sqlx::Error) -> StoreError {
-    move |source| StoreError::Database { doing, source }
-}
-
-fn read<T: DeserializeOwned>(text: &str, what: impl FnOnce() -> String) -> Result<T, StoreError> {
-    serde_json::from_str(text).map_err(|source| StoreError::Json { what: what(), source })
-}
-
-fn write<T: Serialize>(value: &T, what: impl FnOnce() -> String) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|source| StoreError::Json { what: what(), source })
-}
-
-/// Versions count from 1, and stay far below where the two kinds of numbers part.
-fn stored(version: u64) -> i64 {
-    i64::try_from(version).unwrap_or(i64::MAX)
-}
-
-fn loaded(version: i64) -> u64 {
-    u64::try_from(version).unwrap_or_default()
 }
 
 #[async_trait]
@@ -104,7 +75,7 @@ impl DeployStore for SqliteDeploys {
         let query = query.bind(id.as_str()).bind(record.app().as_str()).bind(is_over).bind(text);
         let query = if let Some(seen) = seen { query.bind(stored(seen)) } else { query };
         if query.execute(&mut *transaction).await.map_err(&what)?.rows_affected() == 0 {
-            return Err(StoreError::Moved { what: format!("deploy {id}") });
+            return Err(moved(format!("deploy {id}")));
         }
         if is_over {
             const OVER: &str = "SELECT id, record FROM lifecycle_deploys WHERE app = ?1 AND is_over ORDER BY seq DESC";
@@ -145,7 +116,7 @@ impl DeployStore for SqliteDeploys {
         let query = sqlx::query(if seen.is_some() { UPDATE } else { INSERT }).bind(app.as_str()).bind(text);
         let query = if let Some(seen) = seen { query.bind(stored(seen)) } else { query };
         if query.execute(&self.pool).await.map_err(doing("write a turn"))?.rows_affected() == 0 {
-            return Err(StoreError::Moved { what: format!("the turn of app {app}") });
+            return Err(moved(format!("the turn of app {app}")));
         }
         Ok(())
     }

@@ -70,7 +70,7 @@ pub enum StoreError {
         source: serde_json::Error,
     },
     /// The database could not be asked, or refused.
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     #[error("deploys: {doing}: {source}")]
     Database {
         /// What was being done.

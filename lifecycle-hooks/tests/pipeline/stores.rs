@@ -1,15 +1,17 @@
-//! What every store of deploys promises, in memory and on SQLite.
+//! What every store of deploys promises, in memory, on SQLite and on PostgreSQL.
 
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use lifecycle_hooks::pipeline::{
-    DeployId, DeployRecord, DeployState, DeployStore, Deployer, MemoryDeploys, PipelineName, SqliteDeploys, StoreError,
+    DeployId, DeployRecord, DeployState, DeployStore, Deployer, MemoryDeploys, PipelineName, PostgresDeploys,
+    SqliteDeploys, StoreError,
 };
 use scheduler_core::memory::MemoryCluster;
 use scheduler_core::{OwnerId, Seconds};
-use sqlx::SqlitePool;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions};
+use sqlx::{AssertSqlSafe, SqlitePool};
 
 use crate::support::{World, app, deploy, secrets};
 
@@ -111,6 +113,30 @@ async fn on_sqlite() {
     let pool = pool(&folder).await;
     SqliteDeploys::prepare(&pool).await.unwrap();
     keeps_its_promises(&SqliteDeploys::new(pool.clone())).await;
+    pool.close().await;
+}
+
+/// In a schema of its own of the PostgreSQL that tests may use.
+#[tokio::test]
+async fn on_postgres() {
+    let Ok(url) = std::env::var("SCHEDULER_TEST_DATABASE_URL") else {
+        assert!(std::env::var_os("REQUIRE_POSTGRES").is_none(), "SCHEDULER_TEST_DATABASE_URL names no PostgreSQL");
+        eprintln!("skipped: SCHEDULER_TEST_DATABASE_URL names no PostgreSQL");
+        return;
+    };
+    let schema = format!("deploys_{}", std::process::id());
+    let options: PgConnectOptions = url.parse().unwrap();
+    let options = options.options([("search_path", &schema)]);
+    let pool = PgPoolOptions::new().max_connections(4).connect_with(options).await.unwrap();
+    sqlx::query(AssertSqlSafe(format!("CREATE SCHEMA {schema}"))).execute(&pool).await.unwrap();
+    let both = tokio::join!(PostgresDeploys::prepare(&pool), PostgresDeploys::prepare(&pool));
+    assert!(both.0.is_ok() && both.1.is_ok(), "{both:?}");
+    let store = PostgresDeploys::new(pool.clone());
+    keeps_its_promises(&store).await;
+    let clock = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
+    let database: i64 = sqlx::query_scalar(clock).fetch_one(&pool).await.unwrap();
+    assert!((store.now().millis() - database).abs() < 5_000, "it is the database's clock");
+    sqlx::query(AssertSqlSafe(format!("DROP SCHEMA {schema} CASCADE"))).execute(&pool).await.unwrap();
     pool.close().await;
 }
 
