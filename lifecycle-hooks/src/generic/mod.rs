@@ -105,7 +105,7 @@ impl SchedulerHooks {
 
     /// Sets what deploys releases, by which pipeline, and names workloads as that does.
     ///
-    /// The id of a deploy is that of the event which tells of the release. So the same event told again goes on with the same
+    /// The id of a deploy is that of the event which tells of the release, which has at most 64 characters for that. So the same event told again goes on with the same
     /// deploy, and [`DeployStore::load`](crate::pipeline::DeployStore::load) finds its record by the event. The hook takes as
     /// long as the deploy does: the [deadline](crate::deliver::Deadlines) of `post_release_create` must be longer, or cuts it
     /// into parts.

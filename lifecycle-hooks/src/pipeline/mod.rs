@@ -70,6 +70,7 @@
 //! before.
 
 mod deployer;
+mod evidence;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod record;
@@ -83,11 +84,12 @@ mod store;
 mod turn;
 
 pub use deployer::{DeployObserver, DeployProbe, DeployProgress, Deployer, PipelineError};
+pub use evidence::{Evidence, Failure};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresDeploys;
 pub use record::{
-    Deploy, DeployId, DeployIdError, DeployOptions, DeployRecord, DeployState, Evidence, Failure, InTheWay,
-    StageReport, StageVerdict, TakeBack,
+    Deploy, DeployId, DeployIdError, DeployOptions, DeployRecord, DeployState, InTheWay, StageReport, StageVerdict,
+    TakeBack,
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteDeploys;

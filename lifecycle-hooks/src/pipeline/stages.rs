@@ -12,7 +12,8 @@ use scheduler_core::{
 };
 
 use super::deployer::{DeployProgress, Deployer};
-use super::record::{DeployRecord, Evidence, TakeBack};
+use super::evidence::Evidence;
+use super::record::{DeployRecord, TakeBack};
 use super::stage::StageName;
 use crate::desired;
 
