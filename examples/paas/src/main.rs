@@ -110,7 +110,8 @@ async fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(path) => path.clone(),
         None => std::env::temp_dir().join(format!("paas-{}.db", std::process::id())),
     };
-    let listener = TcpListener::bind(arguments.listen).await?;
+    let listener = TcpListener::bind(arguments.listen).await;
+    let listener = listener.map_err(|error| Failure(format!("cannot listen on {}: {error}", arguments.listen)))?;
     println!("the database is {}", database.display());
     println!("open http://{}", listener.local_addr()?);
     let reconcile = Duration::from_secs(arguments.reconcile);

@@ -52,7 +52,8 @@ impl<E: std::error::Error> From<E> for Failure {
 /// Runs the platform until `stop`. Whatever is under way then goes on when it is run again with the same database.
 pub async fn serve(listener: TcpListener, settings: Settings, stop: impl Future<Output = ()>) -> Result<(), Failure> {
     let Settings { database, backend, pipeline, reconcile } = settings;
-    let pool = model::open(&database).await?;
+    let pool = model::open(&database).await;
+    let pool = pool.map_err(|error| Failure(format!("the database {}: {error}", database.display())))?;
     SqliteOutbox::prepare(&pool).await?;
     SqliteDeploys::prepare(&pool).await?;
     let outbox = Arc::new(SqliteOutbox::new(pool.clone()));
