@@ -19,9 +19,10 @@ impl KubernetesScheduler {
     /// ```
     /// use scheduler_k8s::{KubernetesHooks, KubernetesScheduler};
     ///
+    /// let rules = [KubernetesScheduler::rights(), KubernetesHooks::rights()].concat();
     /// let role = serde_json::json!({
     ///     "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "platform"},
-    ///     "rules": [KubernetesScheduler::rights(), KubernetesHooks::rights()].concat(),
+    ///     "rules": rules,
     /// });
     /// println!("{role:#}");
     /// ```
