@@ -15,7 +15,7 @@ use futures_util::FutureExt as _;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Collected, Full};
 use scheduler_core::{
-    Change, Conflict, Container, Delete, Effect, Error, ErrorKind, Guard, Launch, Missing, OwnerId, Retry,
+    Change, Conflict, Container, Delete, Deleted, Effect, Error, ErrorKind, Guard, Launch, Missing, OwnerId, Retry,
     Scheduler as _, Status, Target, Version, Workload,
 };
 use scheduler_k8s::client::Client;
@@ -356,6 +356,34 @@ async fn a_delete_that_moved_meanwhile_is_decided_anew() {
     let guard = Guard::IfVersion(Version::new("x"));
     let error = script.scheduler().delete(Delete::new(target()).guard(guard)).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Conflict(Conflict::Absent));
+}
+
+/// BR-77: a foreground deletion waits for what the schedule started, which may wait for somebody in its turn.
+#[tokio::test]
+async fn a_schedule_that_waits_for_what_it_started_names_it() {
+    let periodic = Workload::periodic("shop", "web", "0 3 * * *").container(Container::new("web", "web:1"));
+    let owner = OwnerId::new("platform").unwrap();
+    let mut schedule = render(&periodic.check().unwrap(), &owner, &RenderContext::new(1)).unwrap().main;
+    let meta = json!({"uid": "c", "resourceVersion": "10", "deletionTimestamp": "2026-01-01T00:00:00Z"});
+    schedule["metadata"].as_object_mut().unwrap().extend(meta.as_object().unwrap().clone());
+    schedule["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
+    let child = json!({"metadata": {
+        "name": "web-1", "namespace": "shop", "uid": "j", "resourceVersion": "11", "finalizers": ["example.com/audit"],
+        "labels": schedule["metadata"]["labels"],
+        "ownerReferences": [{
+            "apiVersion": "batch/v1beta1", "kind": "CronJob", "name": "web", "uid": "c", "controller": true,
+            "blockOwnerDeletion": true,
+        }],
+    }});
+    let script = Script::default().answer("GET cronjobs", 200, &schedule).answer(
+        "LIST jobs",
+        200,
+        &json!({"metadata": {}, "items": [child]}),
+    );
+    let deleted = script.scheduler().delete(Delete::new(target())).await.unwrap();
+    let Deleted::Deleting { remaining, blocked_by } = deleted else { panic!("{deleted:?}") };
+    assert_eq!(remaining, ["CronJob/web", "Job/web-1"]);
+    assert_eq!(blocked_by, ["Job/web-1: finalizer example.com/audit"]);
 }
 
 /// The first read of a status meets this answer.
